@@ -1,0 +1,48 @@
+"""What several subcommands share: messages on stderr and the notice about compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+FORMATS = ("conllu", "conllx", "columns", "crfsuite", "text")
+
+format_option = click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="Input format; by default it is told from the content.",
+)
+
+
+def say(line: str) -> None:
+    """A message for the user, on stderr."""
+    click.echo(line, err=True)
+
+
+def announce_compilation() -> None:
+    """Say once, before the first run after installation, that kernels are being compiled."""
+    from turbotag.corpus.scan import scan_lines
+
+    folder = Path(scan_lines.stats.cache_path)
+    if not any(folder.glob("scan*.nbi")):
+        say("compiling the kernels: this happens once after installation and takes half a minute")
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """A comma-separated list of column names."""
+    return tuple(n.strip() for n in text.split(",")) if text else None
+
+
+def pairs(items: Iterable[str], option: str) -> dict[str, str]:
+    """NAME=FILE options as a dictionary."""
+    out = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals or not name.isidentifier() or not value:
+            raise click.UsageError(f"{option} takes NAME=FILE, not {item!r}")
+        if name in out:
+            raise click.UsageError(f"{option} names {name!r} twice")
+        out[name] = value
+    return out

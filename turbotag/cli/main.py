@@ -1,0 +1,93 @@
+"""The command line: a lazy group, so that --help imports no numba, and one place for errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+import turbotag
+from turbotag.errors import TurbotagError
+
+COMMANDS = {
+    "train": "Train a tagger on a CoNLL file.",
+    "predict": "Tag a file or standard input.",
+    "eval": "Score predictions, or a model, against gold tags.",
+    "inspect": "Show what is in a model file.",
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand's module when it is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"turbotag.cli.{name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(turbotag.__version__, prog_name="turbotag")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Linear taggers for CoNLL files, trained to a proven duality gap.
+
+    \b
+    turbotag train --task ner --train train.iob2 --dev dev.iob2 -o ner.model
+    turbotag predict ner.model text.iob2 > tagged.iob2
+    turbotag eval gold.iob2 tagged.iob2
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 success, 1 bad data, 2 bad usage, 130 interrupted."""
+    arguments = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in arguments
+    try:
+        code = cli.main(arguments, prog_name="turbotag", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as e:
+        e.show()
+        sys.exit(e.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("turbotag: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe went away: not an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as e:
+        if debug:
+            raise
+        sys.exit(_explain(e))
+
+
+def _explain(e: Exception) -> int:
+    """One sentence on stderr, and the exit code."""
+    if isinstance(e, TurbotagError):
+        click.echo(f"turbotag: {e}", err=True)
+        return e.exit_code
+    if isinstance(e, OSError):
+        where = f"{e.filename}: " if e.filename else ""
+        click.echo(f"turbotag: {where}{(e.strerror or str(e)).lower()}", err=True)
+        return 1
+    if isinstance(e, MemoryError):
+        click.echo("turbotag: not enough memory for this data and these options", err=True)
+        return 1
+    click.echo(
+        f"turbotag: internal error, please report it: {type(e).__name__}: {e} "
+        "(--debug before the command shows where)",
+        err=True,
+    )
+    return 1

@@ -1,0 +1,102 @@
+"""turbotag predict."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, Any
+
+import click
+
+from turbotag.cli.common import announce_compilation, format_option
+
+
+@click.command("predict")
+@click.argument("model")
+@click.argument("file", default="-")
+@click.option("-o", "--output", metavar="FILE", help="Write here instead of standard output.")
+@format_option
+@click.option(
+    "--decode",
+    type=click.Choice(["viterbi", "posterior"]),
+    default="viterbi",
+    show_default=True,
+    help="The most probable sequence, or the one with the fewest expected errors.",
+)
+@click.option(
+    "--marginals",
+    is_flag=True,
+    help="Add the probability of each tag and of each entity: two columns, or MISC in CoNLL-U.",
+)
+@click.option(
+    "--nbest",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Write the N most probable sequences of each sentence, with their probabilities.",
+)
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads.")
+def command(
+    model: str,
+    file: str,
+    output: str | None,
+    format: str | None,
+    decode: str,
+    marginals: bool,
+    nbest: int,
+    threads: int,
+) -> None:
+    """Tag FILE (standard input by default) with MODEL.
+
+    Writes the input back with the tag column filled in, or added if there is none; all other
+    columns, comments and blank lines come out byte for byte.
+
+    \b
+    turbotag predict ner.model text.iob2 > tagged.iob2
+    printf 'Ada\\nsings\\n.\\n' | turbotag predict ner.model
+    """
+    from turbotag.models.prediction import Output, predict
+    from turbotag.models.tagger import Tagger
+
+    if nbest > 1 and (marginals or decode != "viterbi"):
+        raise click.UsageError("--nbest goes with neither --marginals nor --decode posterior")
+    announce_compilation()
+    tagger = Tagger.load(model)
+    what = Output(decode, marginals, nbest)
+    if output is None:
+        predict(tagger, file, sys.stdout.buffer, what, format, threads)
+        return
+    with replacing(output) as out:
+        predict(tagger, file, out, what, format, threads)
+
+
+class replacing:
+    """A file that appears under its name only when it has been written whole."""
+
+    def __init__(self, path: str):
+        self.path, self.temporary = path, f"{path}.{os.getpid()}.tmp"
+
+    def __enter__(self) -> IO[bytes]:
+        from turbotag.models.store import cannot_write, check_writable
+
+        check_writable(self.path)
+        self.direct = os.path.exists(self.path) and not os.path.isfile(self.path)
+        try:
+            self.file = open(self.path if self.direct else self.temporary, "wb")
+        except OSError as e:
+            raise cannot_write(self.path, e) from e
+        return self.file
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        from turbotag.models.store import cannot_write
+
+        try:
+            self.file.close()
+            if error is None and not self.direct:
+                os.replace(self.temporary, self.path)
+        except OSError as e:
+            error = error or e
+        if not self.direct and os.path.exists(self.temporary):
+            os.unlink(self.temporary)
+        if isinstance(error, OSError):
+            raise cannot_write(self.path, error) from error

@@ -1,0 +1,240 @@
+"""Reading: a file, a pipe or a .gz as blocks of whole sentences, with errors that name the line."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from turbotag.corpus.formats import Format, Naming, default_names, detect
+from turbotag.corpus.hashing import Interner
+from turbotag.corpus.scan import BLANK, PASS, TOKEN, scan_lines
+from turbotag.errors import DataError
+
+BLOCK_BYTES = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_ID = re.compile(rb"[1-9][0-9]*")
+_SKIPPED_ID = re.compile(rb"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+
+
+@dataclass
+class Block:
+    """Whole sentences of one file: bytes, and where its tokens and their fields lie in them.
+
+    Token t is on line `lines[t]` (from 1) of the file; its fields are
+    first[t]..first[t]+width[t]-1 of `starts` and `ends`; sentence s is tokens
+    sentences[s]..sentences[s+1]-1.
+    """
+
+    path: str
+    format: Format
+    buf: np.ndarray
+    lines: np.ndarray
+    line_ends: np.ndarray
+    first: np.ndarray
+    width: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    sentences: np.ndarray
+
+    @property
+    def n_tokens(self) -> int:
+        return self.lines.size
+
+    @property
+    def n_sentences(self) -> int:
+        return self.sentences.size - 1
+
+    def spans(self, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """Byte offsets of one column's fields, for every token."""
+        at = self.first + column
+        return self.starts[at], self.ends[at]
+
+    def ids(self, column: int, interner: Interner) -> np.ndarray:
+        """One column as integers of `interner`."""
+        return interner.ids(self.buf, *self.spans(column))
+
+    def strings(self, column: int) -> list[str]:
+        """One column as Python strings (one object for each distinct value)."""
+        interner = Interner()
+        ids = self.ids(column, interner)
+        return [interner.strings[i] for i in ids.tolist()]
+
+    def error(self, message: str, token: int) -> DataError:
+        return DataError(message, self.path, int(self.lines[token]))
+
+
+def display_name(path: str) -> str:
+    return "<stdin>" if path == "-" else path
+
+
+def open_binary(path: str) -> BinaryIO:
+    """Open a file, '-' for standard input, unpacking .gz; failures become one sentence."""
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        if Path(path).is_dir():
+            raise DataError("is a directory, not a file", path)
+        return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+    except OSError as e:
+        raise DataError((e.strerror or str(e)).lower(), path) from e
+
+
+def _chunks(path: str, size: int) -> Iterator[bytes]:
+    """The file in pieces that end after a blank line (the last one excepted)."""
+    name = display_name(path)
+    stream = open_binary(path)
+    read = getattr(stream, "read1", stream.read)  # a pipe's sentences are not held back
+    pending = b""
+    try:
+        while True:
+            try:
+                data = read(size)
+            except (OSError, EOFError, zlib.error) as e:
+                raise DataError(f"cannot be read: {e}", name) from e
+            if not data:
+                break
+            pending += data
+            cut = max(pending.rfind(b"\n\n") + 2, pending.rfind(b"\n\r\n") + 3)
+            if cut > 3:
+                yield pending[:cut]
+                pending = pending[cut:]
+        if pending:
+            yield pending
+    finally:
+        if stream is not sys.stdin.buffer:
+            stream.close()
+
+
+def _check_text(data: bytes, path: str, first_line: int) -> None:
+    """Refuse NUL bytes and invalid UTF-8."""
+    nul = data.find(b"\0")
+    if nul >= 0:
+        kind = "a gzip file without the extension .gz" if data[:2] == b"\x1f\x8b" else "binary"
+        raise DataError(
+            f"has a NUL byte: it looks {kind}, expected UTF-8 text",
+            path,
+            first_line + data.count(b"\n", 0, nul),
+        )
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise DataError(
+            f"byte 0x{data[e.start]:02x} is not valid UTF-8",
+            path,
+            first_line + data.count(b"\n", 0, e.start),
+        ) from None
+
+
+def _parse(data: bytes, path: str, fmt: Format, first_line: int) -> Block:
+    buf = np.frombuffer(data, np.uint8)
+    start = 3 if first_line == 1 and data.startswith(_BOM) else 0
+    begins, ends, kind, first_field, field_start, field_end = scan_lines(
+        buf, start, fmt.tabs, fmt.comments, fmt.ids, fmt.docstart
+    )
+    token_lines = np.flatnonzero(kind == TOKEN)
+    group = np.cumsum(kind == BLANK)[token_lines]
+    breaks = np.flatnonzero(np.diff(group, prepend=-1))
+    block = Block(
+        path,
+        fmt,
+        buf,
+        token_lines + first_line,
+        ends[token_lines],
+        first_field[token_lines],
+        np.diff(first_field)[token_lines],
+        field_start,
+        field_end,
+        np.append(breaks, token_lines.size).astype(np.int64),
+    )
+    _check_fields(block)
+    if fmt.ids:
+        _check_ids(block)
+        for line in np.flatnonzero(kind == PASS).tolist():
+            raw = data[begins[line] : ends[line]]
+            if not raw.startswith(b"#"):
+                _check_skipped(raw, path, first_line + line)
+    return block
+
+
+def _check_fields(block: Block) -> None:
+    """Every token has the expected number of fields; in CoNLL-U and -X none is empty.
+
+    Tab-separated columns may have an empty word: corpora of tweets hold such lines.
+    """
+    expected = len(block.format.columns)
+    if expected:
+        wrong = np.flatnonzero(block.width != expected)
+        if wrong.size:
+            got = block.width[wrong[0]]
+            kind = "tab-separated " if block.format.tabs else ""
+            raise block.error(f"expected {expected} {kind}columns, found {got}", int(wrong[0]))
+    empty = np.flatnonzero(block.starts == block.ends)
+    if block.format.ids and empty.size:
+        token = int(np.searchsorted(block.first, empty[0], side="right")) - 1
+        column = block.format.columns[int(empty[0] - block.first[token])]
+        raise block.error(f"column {column} is empty", token)
+
+
+def _check_ids(block: Block) -> None:
+    """CoNLL-U and CoNLL-X: the words of a sentence are numbered 1, 2, 3, ..."""
+    if not block.n_tokens:
+        return
+    interner = Interner()
+    ids = block.ids(0, interner)
+    numbers = np.array(
+        [int(s) if _ID.fullmatch(s.encode()) else -1 for s in interner.strings], np.int64
+    )[ids]
+    lengths = np.diff(block.sentences)
+    expected = np.arange(block.n_tokens) - np.repeat(block.sentences[:-1], lengths) + 1
+    wrong = np.flatnonzero(numbers != expected)
+    if wrong.size:
+        t = int(wrong[0])
+        raise block.error(f"expected ID {expected[t]}, found {interner.strings[ids[t]]!r}", t)
+
+
+def _check_skipped(raw: bytes, path: str, line: int) -> None:
+    """A multiword range or an empty node."""
+    fields = raw.split(b"\t")
+    if not _SKIPPED_ID.fullmatch(fields[0]):
+        raise DataError(f"{fields[0].decode()!r} is not a CoNLL-U ID", path, line)
+    if len(fields) != 10:
+        raise DataError(f"expected 10 tab-separated columns, found {len(fields)}", path, line)
+
+
+def stream(
+    path: str,
+    format: str | None = None,
+    naming: Naming = default_names,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[Block]:
+    """The file as blocks of whole sentences, in constant memory."""
+    name, line, fmt = display_name(path), 1, None
+    for data in _chunks(path, block_bytes):
+        _check_text(data, name, line)
+        if fmt is None:
+            fmt = detect(data, name, format, naming)
+        yield _parse(data, name, fmt, line)
+        line += data.count(b"\n")
+    if fmt is None:
+        raise DataError("is empty", name)
+
+
+def read(path: str, format: str | None = None, naming: Naming = default_names) -> Block:
+    """The whole file as one block."""
+    name = display_name(path)
+    data = b"".join(_chunks(path, 1 << 24))
+    if not data:
+        raise DataError("is empty", name)
+    _check_text(data, name, 1)
+    block = _parse(data, name, detect(data, name, format, naming), 1)
+    if not block.n_tokens:
+        raise DataError("holds no tokens", name)
+    return block

@@ -1,0 +1,221 @@
+"""Tags that encode spans: IOB1, IOB2 and IOBES, told apart, read leniently or strictly, rewritten.
+
+A tag is O or PREFIX-TYPE with prefix B, I, E (or L) or S (or U).
+    IOB2   every span opens with B
+    IOB1   spans open with I; B only where a span follows one of its own type
+    IOBES  spans of one word are S; others open with B and close with E
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+SCHEMES = ("iob1", "iob2", "iobes")
+O, B, I, E, S = range(5)  # noqa: E741
+_PREFIX = {"B": B, "I": I, "E": E, "L": E, "S": S, "U": S}
+
+
+@dataclass(frozen=True)
+class Tags:
+    """A set of span tags: prefix and type (-1 for O) of each, and the names of the types."""
+
+    prefix: np.ndarray
+    type: np.ndarray
+    types: list[str]
+
+
+def parse(strings: list[str], types: list[str] | None = None) -> Tags | None:
+    """Split tags into prefix and type; None if any of them is not a span tag."""
+    names = list(types or [])
+    prefix, kind = np.zeros(len(strings), np.int64), np.full(len(strings), -1, np.int64)
+    for n, s in enumerate(strings):
+        if s == "O":
+            continue
+        head, dash, name = s.partition("-")
+        if head not in _PREFIX or (dash and not name):
+            return None
+        if name not in names:
+            names.append(name)
+        prefix[n], kind[n] = _PREFIX[head], names.index(name)
+    return Tags(prefix, kind, names)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of tokens [start, end] with a type, in order of their start."""
+
+    start: np.ndarray
+    end: np.ndarray
+    type: np.ndarray
+
+    def keys(self) -> set[tuple[int, int, int]]:
+        return set(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
+
+
+def spans(prefix: np.ndarray, kind: np.ndarray, sentences: np.ndarray, strict: bool) -> Spans:
+    """The spans of a tag sequence.
+
+    Lenient is conlleval's reading: any change of type, and I or E after O, opens a span. Strict
+    takes only well-formed ones: B I..., B I... E or S, and drops what does not open properly.
+    """
+    if strict:
+        closes = bool(((prefix == E) | (prefix == S)).any())
+        return Spans(*_strict_spans(prefix, kind, sentences, closes))
+    return Spans(*_lenient_spans(prefix, kind, sentences))
+
+
+@njit(cache=True, nogil=True)
+def _lenient_spans(prefix, kind, sentences):
+    """startOfChunk and endOfChunk of conlleval.pl, with S as a span of its own."""
+    start, end, type_ = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)], [
+        np.int64(0) for _ in range(0)
+    ]
+    for s in range(sentences.size - 1):
+        p, opened = O, -1
+        for t in range(sentences[s], sentences[s + 1] + 1):
+            q = prefix[t] if t < sentences[s + 1] else O
+            changed = t < sentences[s + 1] and p != O and q != O and kind[t] != kind[t - 1]
+            if opened >= 0 and (
+                q == O or q == B or q == S or changed or p == S or p == E
+            ):
+                start.append(opened)
+                end.append(t - 1)
+                type_.append(kind[opened])
+                opened = -1
+            if q != O and opened < 0:
+                opened = t
+            p = q
+    return np.array(start, np.int64), np.array(end, np.int64), np.array(type_, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _strict_spans(prefix, kind, sentences, closes):
+    start, end, type_ = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)], [
+        np.int64(0) for _ in range(0)
+    ]
+    for s in range(sentences.size - 1):
+        opened = -1
+        for t in range(sentences[s], sentences[s + 1] + 1):
+            q = prefix[t] if t < sentences[s + 1] else O
+            goes_on = opened >= 0 and (q == I or q == E) and kind[t] == kind[opened]
+            if opened >= 0 and not goes_on:
+                if not closes:  # IOB2: a span ends where it is not continued
+                    start.append(opened)
+                    end.append(t - 1)
+                    type_.append(kind[opened])
+                opened = -1
+            if goes_on and q == E:
+                start.append(opened)
+                end.append(t)
+                type_.append(kind[opened])
+                opened = -1
+            elif q == S:
+                start.append(t)
+                end.append(t)
+                type_.append(kind[t])
+            elif q == B:
+                opened = t
+    return np.array(start, np.int64), np.array(end, np.int64), np.array(type_, np.int64)
+
+
+@dataclass(frozen=True)
+class Detected:
+    """The scheme of a file; irregular: tokens whose tag does not fit it."""
+
+    scheme: str
+    irregular: np.ndarray
+
+
+def detect(tags: Tags, ids: np.ndarray, sentences: np.ndarray) -> Detected:
+    """Which scheme a tag sequence is in, and where it breaks its rules."""
+    prefix, kind = tags.prefix[ids], tags.type[ids]
+    first = np.zeros(ids.size, bool)
+    first[sentences[:-1]] = True
+    before = np.where(first, O, np.roll(prefix, 1))
+    same = ~first & (np.roll(kind, 1) == kind) & (before != O)
+    continues = same & ((before == B) | (before == I))
+    loose = np.flatnonzero(((prefix == I) | (prefix == E)) & ~continues)
+    if ((prefix == E) | (prefix == S)).any():
+        last = np.zeros(ids.size, bool)
+        last[sentences[1:] - 1] = True
+        after = np.where(last, O, np.roll(prefix, -1))
+        goes_on = ~last & (np.roll(kind, -1) == kind) & ((after == I) | (after == E))
+        unclosed = np.flatnonzero(((prefix == B) | (prefix == I)) & ~goes_on)
+        return Detected("iobes", np.union1d(loose, unclosed))
+    needless = np.flatnonzero((prefix == B) & ~(same & (before != S)))
+    if loose.size and not needless.size:
+        return Detected("iob1", needless)
+    return Detected("iob2", loose)
+
+
+def encode(found: Spans, n_tokens: int, scheme: str) -> tuple[np.ndarray, np.ndarray]:
+    """(prefix, type) of every token for a list of spans."""
+    prefix, kind = np.zeros(n_tokens, np.int64), np.full(n_tokens, -1, np.int64)
+    last_end, last_type = -1, -1
+    for a, b, k in zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True):
+        prefix[a : b + 1], kind[a : b + 1] = I, k
+        if scheme == "iobes":
+            prefix[b] = E
+            prefix[a] = S if a == b else B
+        elif scheme == "iob2" or (last_end == a - 1 and last_type == k):
+            prefix[a] = B
+        last_end, last_type = b, k
+    return prefix, kind
+
+
+def tag(prefix: int, name: str) -> str:
+    """The tag of a prefix and a type name."""
+    return "O" if prefix == O else "BIES"[prefix - 1] + (f"-{name}" if name else "")
+
+
+def convert(
+    strings: list[str], ids: np.ndarray, sentences: np.ndarray, scheme: str
+) -> tuple[list[str], np.ndarray]:
+    """Rewrite a tag sequence in another scheme: (new strings, new ids). Tags must be span tags.
+
+    Spans that touch across a sentence boundary do not count as neighbours in IOB1.
+    """
+    tags = parse(strings)
+    assert tags is not None
+    found = spans(tags.prefix[ids], tags.type[ids], sentences, strict=False)
+    prefix, kind = encode(found, ids.size, scheme)
+    if scheme == "iob1":
+        starts = sentences[:-1]
+        prefix[starts] = np.where(prefix[starts] == B, I, prefix[starts])
+    codes = prefix * (len(tags.types) + 1) + kind + 1
+    unique, new = np.unique(codes, return_inverse=True)
+    width = len(tags.types) + 1
+    names = [tag(int(c) // width, tags.types[int(c) % width - 1] if c % width else "") for c in unique]
+    return names, new.astype(np.int32)
+
+
+def mask(labels: list[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which label pairs, first and last labels a scheme allows: floats, (K, K), (K,), (K,)."""
+    tags = parse(labels)
+    assert tags is not None
+    prefix, kind = tags.prefix, tags.type
+    same = kind[:, None] == kind[None, :]
+    opening = (prefix == B) | (prefix == I)  # a span that may go on
+    inside = (prefix == I) | (prefix == E)  # a tag that needs one
+    before, after = prefix[:, None], inside[None, :]
+    K = len(labels)
+    if scheme == "iob1":  # only B is bound: it follows a span of its own type
+        spans_before = before != O
+        allowed = ~(prefix[None, :] == B) | (spans_before & same)
+        return allowed.astype(float), (prefix != B).astype(float), np.ones(K)
+    allowed = ~after | (opening[:, None] & same)
+    end = np.ones(K, bool)
+    if scheme == "iobes":
+        allowed &= ~opening[:, None] | (after & same)
+        end = ~opening
+    return allowed.astype(float), (~inside).astype(float), end.astype(float)
+
+
+def joins(tags: Tags) -> np.ndarray:
+    """(K, K) bool: labels j, k of neighbouring tokens belong to one span."""
+    opening = (tags.prefix == B) | (tags.prefix == I)
+    inside = (tags.prefix == I) | (tags.prefix == E)
+    return opening[:, None] & inside[None, :] & (tags.type[:, None] == tags.type[None, :])

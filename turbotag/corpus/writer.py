@@ -1,0 +1,62 @@
+"""Writing predictions back into a file's own bytes: all that is not predicted stays as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turbotag.corpus.hashing import pack
+from turbotag.corpus.reader import Block
+from turbotag.corpus.scan import splice
+
+
+class Edits:
+    """Replacements in a block: where, and which of a list of strings."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self._starts: list[np.ndarray] = []
+        self._ends: list[np.ndarray] = []
+        self._choice: list[np.ndarray] = []
+        self._strings: list[str] = []
+
+    def _put(self, starts: np.ndarray, ends: np.ndarray, strings: list[str], ids: np.ndarray) -> None:
+        self._starts.append(starts)
+        self._ends.append(ends)
+        self._choice.append(ids.astype(np.int64) + len(self._strings))
+        self._strings += strings
+
+    def replace(self, column: int, strings: list[str], ids: np.ndarray) -> None:
+        """Replace a column: strings[ids[t]] for token t."""
+        self._put(*self.block.spans(column), strings, ids)
+
+    def append(self, strings: list[str], ids: np.ndarray) -> None:
+        """Add a column at the end of the line."""
+        separator = "\t" if self.block.format.tabs or self.block.format.name == "text" else " "
+        ends = self.block.line_ends
+        self._put(ends, ends, [separator + s for s in strings], ids)
+
+    def note(self, strings: list[str], ids: np.ndarray) -> None:
+        """Add to the MISC column of CoNLL-U; an empty string adds nothing."""
+        starts, ends = self.block.spans(9)
+        empty = (ends - starts == 1) & (self.block.buf[starts] == ord("_"))
+        choices = ["|" + s if s else "" for s in strings] + [s or "_" for s in strings]
+        self._put(
+            np.where(empty, starts, ends), ends, choices, ids + np.where(empty, len(strings), 0)
+        )
+
+    def text(self) -> bytes:
+        """The block with all replacements made."""
+        return self.apply(self.block.buf, 0, self.block.buf.size)
+
+    def apply(self, buf: np.ndarray, begin: int, end: int) -> bytes:
+        """The bytes begin..end-1 with the replacements that fall into them."""
+        starts, ends = np.concatenate(self._starts), np.concatenate(self._ends)
+        choice = np.concatenate(self._choice)
+        if (begin, end) != (0, buf.size):
+            inside = (starts >= begin) & (ends <= end)
+            starts, ends, choice = starts[inside] - begin, ends[inside] - begin, choice[inside]
+        if len(self._starts) > 1:
+            order = np.argsort(starts, kind="stable")
+            starts, ends, choice = starts[order], ends[order], choice[order]
+        arena, offsets = pack(self._strings)
+        return splice(buf[begin:end], starts, ends, choice, arena, offsets).tobytes()

@@ -1,0 +1,24 @@
+"""The two errors a user can cause: bad data (exit code 1) and bad usage (exit code 2)."""
+
+from __future__ import annotations
+
+
+class TurbotagError(Exception):
+    """Base class: its text is one sentence that a user can act on."""
+
+    exit_code = 1
+
+
+class DataError(TurbotagError):
+    """A file that cannot be read or used; says which file and, if known, which line."""
+
+    def __init__(self, message: str, path: str | None = None, line: int | None = None):
+        self.path, self.line = path, line
+        where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
+        super().__init__(where + message)
+
+
+class UsageError(TurbotagError):
+    """Options that are illegal or do not go together."""
+
+    exit_code = 2

@@ -1,0 +1,292 @@
+"""From a block of tokens to 64-bit feature keys.
+
+Strings are touched once for each distinct value of a column: its attributes become keys in a table
+with a row for each value. A kernel then combines the keys of a token and its neighbours as the
+templates say. An extractor keeps what it has seen, so a stream of blocks pays for a word once.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from numba import njit
+
+from turbotag.corpus.hashing import Interner, combine, hash_string, hash_strings, mix64
+from turbotag.corpus.reader import Block
+from turbotag.errors import DataError
+from turbotag.features.gazetteer import POSITIONS, Gazetteer
+from turbotag.features.templates import FLAGS, MAX_ATOMS, Template, text
+from turbotag.features.words import attribute
+
+MAX_STRINGS = 500_000  # an extractor that has seen more values forgets them: memory stays bounded
+BOUNDARY = np.uint64(0x626F756E64617279)  # the value of every attribute outside the sentence
+OUTSIDE = -2  # its id in `origins`
+_UNESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*:")
+
+
+class _Source:
+    """Keys of one attribute of one column, for every value of the column seen so far."""
+
+    def __init__(self, column: str, attr: str):
+        self.function = attribute(attr) if attr else None
+        self.keys = np.zeros(0, np.uint64)
+
+    def extend(self, strings: list[str]) -> np.ndarray:
+        """Keys (n_strings,) of all values; 0 where the attribute is empty."""
+        new = strings[self.keys.size :]
+        if new:
+            values = new if self.function is None else [self.function(s) for s in new]
+            keys = hash_strings(values)
+            if self.function is not None:
+                keys[[not v for v in values]] = 0
+            self.keys = np.concatenate([self.keys, keys])
+        return self.keys
+
+
+class Extractor:
+    """Templates and gazetteers, applied to blocks of tokens."""
+
+    def __init__(self, templates: list[Template], gazetteers: list[Gazetteer] | None = None):
+        self.gazetteers = gazetteers or []
+        self.attributes = () in templates
+        self.templates = [t for t in _with_gazetteers(templates, self.gazetteers) if t]
+        self.sources = sorted({a.source for t in self.templates for a in t})
+        at = {s: n for n, s in enumerate(self.sources)}
+        self._seeds = np.array([hash_string(text(t)) for t in self.templates], np.uint64)
+        self._first = np.cumsum([0, *(len(t) for t in self.templates)]).astype(np.int64)
+        self._atom_source = np.array([at[a.source] for t in self.templates for a in t], np.int64)
+        self._atom_offset = np.array([a.offset for t in self.templates for a in t], np.int64)
+        self.forget()
+
+    def forget(self) -> None:
+        self.interners: dict[str, Interner] = {}
+        self._keys = {source: _Source(*source) for source in self.sources}
+        self._lower = _Source("word", "lower")
+        self._attribute_names: list[str] = []
+        self._attribute_keys = np.zeros(0, np.uint64)
+        self._attribute_values = np.zeros(0, np.float32)
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the file that the templates read."""
+        names = {c for c, _ in self.sources if c not in FLAGS and not c.startswith("gaz:")}
+        return sorted(names | ({"word"} if self.gazetteers else set()))
+
+    def ids(self, block: Block) -> dict[str, np.ndarray]:
+        """(tokens,) ids of every column and gazetteer that the templates read."""
+        if sum(len(i.strings) for i in self.interners.values()) > MAX_STRINGS:
+            self.forget()
+        ids: dict[str, np.ndarray] = {}
+        for column in self.columns:
+            at = block.format.index(column)
+            if at is None:
+                has = ", ".join(block.format.columns) or "attributes only"
+                raise DataError(f"the templates need column {column!r}; it has {has}", block.path)
+            ids[column] = block.ids(at, self.interners.setdefault(column, Interner()))
+        if self.gazetteers:
+            lower = self._lower.extend(self.interners["word"].strings)[ids["word"]]
+            for gazetteer in self.gazetteers:
+                ids[f"gaz:{gazetteer.name}"] = gazetteer.match(lower, block.sentences)
+        return ids
+
+    def _strings(self, column: str) -> list[str]:
+        if column in FLAGS:
+            return [column]
+        return POSITIONS if column.startswith("gaz:") else self.interners[column].strings
+
+    def matrix(self, block: Block, ids: dict[str, np.ndarray]) -> np.ndarray:
+        """(tokens, sources) uint64: the key of every source at every token, 0 for none."""
+        out = np.empty((block.n_tokens, len(self.sources)), np.uint64)
+        for n, (column, attr) in enumerate(self.sources):
+            keys = self._keys[column, attr].extend(self._strings(column))
+            if column in FLAGS:
+                out[:, n] = 0
+                starts, ends = block.sentences[:-1], block.sentences[1:] - 1
+                where = {"bias": slice(None), "first": starts, "last": ends}[column]
+                out[where, n] = keys[0]
+            elif column.startswith("gaz:"):
+                out[:, n] = np.where(ids[column] > 0, keys[ids[column]], np.uint64(0))
+            else:
+                out[:, n] = keys[ids[column]]
+        return out
+
+    def template_keys(self, block: Block, ids: dict[str, np.ndarray]) -> np.ndarray:
+        """(tokens, templates) feature keys, 0 where a template does not fire."""
+        return _template_keys(
+            self.matrix(block, ids),
+            block.sentences,
+            self._seeds,
+            self._first,
+            self._atom_source,
+            self._atom_offset,
+        )
+
+    def attribute_fields(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """The attribute fields of a CRFsuite block: the token of each, and its id."""
+        if block.format.columns:
+            raise DataError(
+                f"the model reads CRFsuite attributes, but this is {block.format.name}", block.path
+            )
+        if len(self._attribute_names) > MAX_STRINGS:
+            self.forget()
+        width = block.width - 1
+        token = np.repeat(np.arange(block.n_tokens), width)
+        starts = np.repeat(block.first + 1 - np.cumsum(width) + width, width)
+        at = starts + np.arange(token.size)
+        full = block.starts[at] < block.ends[at]  # a trailing tab leaves an empty field
+        at, token = at[full], token[full]
+        interner = self.interners.setdefault("attribute", Interner())
+        ids = interner.ids(block.buf, block.starts[at], block.ends[at])
+        self._parse_attributes(interner.strings, block, token, ids)
+        return token, ids
+
+    def _parse_attributes(
+        self, strings: list[str], block: Block, token: np.ndarray, ids: np.ndarray
+    ) -> None:
+        """Split new 'name:value' strings; `\\:` and `\\\\` are escapes."""
+        old = len(self._attribute_names)
+        values = []
+        for n, string in enumerate(strings[old:], old):
+            name, value = string, 1.0
+            if ":" in string:
+                colon = _UNESCAPED_COLON.search(string)
+                if colon:
+                    name, number = string[: colon.end() - 1], string[colon.end() :]
+                    try:
+                        value = float(number)
+                    except ValueError:
+                        value = np.nan
+                    if not np.isfinite(value):
+                        where = int(token[np.flatnonzero(ids == n)[0]])
+                        raise block.error(f"{number!r} in {string!r} is not a number", where)
+            if "\\" in name:
+                name = name.replace("\\:", ":").replace("\\\\", "\\")
+            self._attribute_names.append(name)
+            values.append(value)
+        if values:
+            keys = hash_strings(["attribute\t" + n for n in self._attribute_names[old:]])
+            self._attribute_keys = np.concatenate([self._attribute_keys, keys])
+            new = np.array(values, np.float32)
+            self._attribute_values = np.concatenate([self._attribute_values, new])
+
+    def occurrences(self, block: Block) -> Occurrences:
+        """All features of a block."""
+        ids = self.ids(block)
+        n = block.n_tokens
+        keys = self.template_keys(block, ids) if self.templates else np.zeros((n, 0), np.uint64)
+        if not self.attributes:
+            fired = keys != 0
+            token, template = np.nonzero(fired)
+            flat = keys[fired]
+            return Occurrences(token, flat, np.ones(flat.size, np.float32), template, ids)
+        token, fields = self.attribute_fields(block)
+        token2, template = np.nonzero(keys)
+        tokens = np.concatenate([token, token2])
+        order = np.argsort(tokens, kind="stable")
+        flat = np.concatenate([self._attribute_keys[fields], keys[keys != 0]])[order]
+        values = np.concatenate([self._attribute_values[fields], np.ones(token2.size, np.float32)])
+        which = np.concatenate([-1 - fields.astype(np.int64), template])[order]
+        return Occurrences(tokens[order], flat, values[order], which, ids)
+
+    def origins(
+        self,
+        token: np.ndarray,
+        which: np.ndarray,
+        ids: dict[str, np.ndarray],
+        sentences: np.ndarray,
+    ) -> np.ndarray:
+        """What `describe` needs to name features seen at `token`: (n, 1 + MAX_ATOMS) int32,
+        the template and the ids of its values."""
+        owner = np.searchsorted(sentences, token, side="right")
+        begin, end = sentences[owner - 1], sentences[owner]
+        out = np.full((token.size, 1 + MAX_ATOMS), -1, np.int32)
+        out[:, 0] = np.where(which < 0, len(self.templates), which)
+        out[which < 0, 1] = -1 - which[which < 0]
+        for j, template in enumerate(self.templates):
+            here = np.flatnonzero(which == j)
+            for n, atom in enumerate(template, 1):
+                if atom.column not in FLAGS:
+                    at = token[here] + atom.offset
+                    inside = (at >= begin[here]) & (at < end[here])
+                    values = ids[atom.column][np.where(inside, at, 0)]
+                    out[here, n] = np.where(inside, values, OUTSIDE)
+        return out
+
+    def vocabulary(self) -> dict[str, list[str]]:
+        """Values of every column, by id, for `describe`."""
+        names = {c: i.strings for c, i in self.interners.items() if c != "attribute"}
+        return {**names, "attribute": self._attribute_names} if self.attributes else names
+
+    def describe(self, origin: list[int], vocabulary: dict[str, list[str]]) -> str:
+        """A readable feature name such as `word[-1]=the pos[0]=NN`, from a row of `origins`."""
+        which, *values = origin
+        if which == len(self.templates):
+            return vocabulary["attribute"][values[0]]
+        parts = []
+        for atom, value in zip(self.templates[which], values, strict=False):
+            if atom.column in FLAGS:
+                parts.append(atom.column)
+                continue
+            if value == OUTSIDE:
+                parts.append(f"{atom}=<boundary>")
+                continue
+            gaz = atom.column.startswith("gaz:")
+            string = (POSITIONS if gaz else vocabulary[atom.column])[value]
+            function = attribute(atom.attribute) if atom.attribute else None
+            parts.append(f"{atom}={function(string) if function else string}")
+        return " ".join(parts)
+
+
+class Occurrences:
+    """Features of a block: token, key and value of each, in token order; which template fired."""
+
+    def __init__(
+        self,
+        token: np.ndarray,
+        keys: np.ndarray,
+        values: np.ndarray,
+        which: np.ndarray,
+        ids: dict[str, np.ndarray],
+    ):
+        self.token, self.keys, self.values = token, keys, values
+        self.which, self.ids = which, ids
+
+
+def _with_gazetteers(templates: list[Template], gazetteers: list[Gazetteer]) -> list[Template]:
+    """Each template with a `gaz` atom, once for each gazetteer."""
+    out: list[Template] = []
+    for template in templates:
+        if not any(a.column == "gaz" for a in template):
+            out.append(template)
+            continue
+        for g in gazetteers:
+            named = [
+                type(a)(f"gaz:{g.name}", a.attribute, a.offset) if a.column == "gaz" else a
+                for a in template
+            ]
+            out.append(tuple(named))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _template_keys(matrix, sentences, seeds, first, atom_source, atom_offset):
+    """key = combine over the template's atoms of seeds[j] and matrix[t + offset, source]."""
+    n, J = matrix.shape[0], seeds.size
+    keys = np.zeros((n, J), np.uint64)
+    for s in range(sentences.size - 1):
+        begin, end = sentences[s], sentences[s + 1]
+        for t in range(begin, end):
+            for j in range(J):
+                h = mix64(seeds[j])
+                for a in range(first[j], first[j + 1]):
+                    p = t + atom_offset[a]
+                    value = BOUNDARY
+                    if p >= begin and p < end:
+                        value = matrix[p, atom_source[a]]
+                    if value == 0:
+                        h = np.uint64(0)
+                        break
+                    h = combine(h, value)
+                keys[t, j] = h
+    return keys

@@ -1,0 +1,105 @@
+"""Accuracy of plain tags, and the counts that every score is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class Counts:
+    """Gold, predicted and common spans."""
+
+    gold: int = 0
+    predicted: int = 0
+    correct: int = 0
+
+    @property
+    def precision(self) -> float:
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        p, r = self.precision, self.recall
+        return 2 * p * r / (p + r) if p + r else 0.0
+
+    def as_dict(self) -> dict[str, float]:
+        return {
+            "gold": self.gold,
+            "predicted": self.predicted,
+            "correct": self.correct,
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+        }
+
+
+def same_tag(
+    gold: list[str], gold_ids: np.ndarray, predicted: list[str], predicted_ids: np.ndarray
+) -> np.ndarray:
+    """(tokens,) bool: the predicted string is the gold one."""
+    at = {s: n for n, s in enumerate(gold)}
+    return np.array([at.get(s, -1) for s in predicted])[predicted_ids] == gold_ids
+
+
+@dataclass
+class TagScore:
+    """Accuracy of plain tags, with counts for each tag."""
+
+    convention: str
+    tokens: int
+    right_tokens: int
+    types: dict[str, Counts] = field(default_factory=dict)
+    sentences: int = 0
+    right_sentences: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        return self.right_tokens / self.tokens if self.tokens else 0.0
+
+    @property
+    def main(self) -> float:
+        return self.accuracy
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "measure": "accuracy",
+            "convention": self.convention,
+            "tokens": self.tokens,
+            "correct": self.right_tokens,
+            "accuracy": self.accuracy,
+            "sentences": self.sentences,
+            "sentence_accuracy": self.right_sentences / max(1, self.sentences),
+            "tags": {t: c.as_dict() for t, c in sorted(self.types.items())},
+        }
+
+
+def score_tags(
+    gold: list[str],
+    gold_ids: np.ndarray,
+    predicted: list[str],
+    predicted_ids: np.ndarray,
+    sentences: np.ndarray,
+) -> TagScore:
+    """Accuracy over all tokens."""
+    right = same_tag(gold, gold_ids, predicted, predicted_ids)
+    types: dict[str, Counts] = {}
+    for n, count in zip(*np.unique(gold_ids, return_counts=True), strict=True):
+        types.setdefault(gold[n], Counts()).gold = int(count)
+    for n, count in zip(*np.unique(predicted_ids, return_counts=True), strict=True):
+        types.setdefault(predicted[n], Counts()).predicted = int(count)
+    for n, count in zip(*np.unique(gold_ids[right], return_counts=True), strict=True):
+        types[gold[n]].correct = int(count)
+    return TagScore(
+        "all tokens",
+        right.size,
+        int(right.sum()),
+        types,
+        sentences.size - 1,
+        int(np.logical_and.reduceat(right, sentences[:-1]).sum()),
+    )

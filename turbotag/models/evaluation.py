@@ -1,0 +1,62 @@
+"""Scoring a predicted file, or a model, against a gold file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turbotag.errors import DataError
+from turbotag.models.tagger import Tagger
+from turbotag.models.training import Corpus, Options, Score, read_gold, score_tags
+
+
+def _spans(gold: Corpus, predicted: list[str]) -> bool:
+    """Whether tags on both sides are span tags (and not only O)."""
+    from turbotag.corpus.schemes import parse
+
+    tags = parse(gold.strings)
+    return tags is not None and bool(tags.types) and parse(predicted) is not None
+
+
+def evaluate_files(options: Options, gold_path: str, predicted_path: str, strict: bool) -> Score:
+    """Compare the tag columns of two files with the same sentences."""
+    gold = read_gold(options, gold_path)
+    predicted = read_gold(options, predicted_path)
+    _same_tokens(gold, predicted)
+    spans = _spans(gold, predicted.strings)
+    return score_tags(gold, predicted.strings, predicted.ids, spans, strict)
+
+
+def _same_tokens(gold: Corpus, predicted: Corpus) -> None:
+    a, b = gold.block, predicted.block
+    shared = min(a.n_sentences, b.n_sentences)
+    differ = np.flatnonzero(a.sentences[1 : shared + 1] != b.sentences[1 : shared + 1])
+    if a.format.columns and b.format.columns:
+        at, to = a.format.index("word") or 0, b.format.index("word") or 0
+        n = min(a.n_tokens, b.n_tokens)
+        for t, (x, y) in enumerate(zip(a.strings(at)[:n], b.strings(to)[:n], strict=True)):
+            if x != y:
+                raise b.error(
+                    f"has {y!r} where {a.path}, line {a.lines[t]} has {x!r}: not the same tokens", t
+                )
+    if differ.size or a.n_sentences != b.n_sentences:
+        s = int(differ[0]) if differ.size else shared
+        t = min(int(b.sentences[min(s, b.n_sentences - 1)]), b.n_tokens - 1)
+        raise DataError(
+            f"sentence {s + 1} differs in length from that of {a.path} "
+            f"({a.n_sentences} and {b.n_sentences} sentences)",
+            b.path,
+            int(b.lines[t]),
+        )
+
+
+def evaluate_model(options: Options, tagger: Tagger, gold_path: str, strict: bool) -> Score:
+    """Tag a gold file and compare."""
+    target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
+    gold = read_gold(options, gold_path, options.target or target)
+    unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]
+    if unknown:
+        t = int(np.flatnonzero(gold.ids == gold.strings.index(unknown[0]))[0])
+        raise gold.block.error(f"label {unknown[0]!r} is unknown to the model", t)
+    tags = tagger.tag(gold.block)
+    strings, ids = tagger.output_labels(tags, gold.block.sentences)
+    return score_tags(gold, strings, ids, _spans(gold, strings), strict)

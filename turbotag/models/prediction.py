@@ -1,0 +1,182 @@
+"""Tagging a stream: blocks in, the same bytes with tags out, on one or more threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+
+from turbotag.corpus.reader import Block, stream
+from turbotag.corpus.writer import Edits
+from turbotag.errors import DataError
+from turbotag.features.extract import Extractor
+from turbotag.models.tagger import Tagger
+
+
+@dataclass(frozen=True)
+class Output:
+    """What to write: decoding is viterbi or posterior; probabilities; the best n sequences."""
+
+    decode: str = "viterbi"
+    marginals: bool = False
+    nbest: int = 1
+
+
+def predict(
+    tagger: Tagger,
+    path: str,
+    out: BinaryIO,
+    output: Output = Output(),  # noqa: B008
+    format: str | None = None,
+    threads: int = 1,
+) -> int:
+    """Tag a file (or '-') into `out`; returns the number of tokens."""
+    blocks = stream(path, format, tagger.naming)
+    total = 0
+    for data, tokens in _in_order(tagger, blocks, output, threads):
+        out.write(data)
+        out.flush()
+        total += tokens
+    if not total:
+        raise DataError("holds no tokens", path)
+    return total
+
+
+def _in_order(
+    tagger: Tagger, blocks: Iterator[Block], output: Output, threads: int
+) -> Iterator[tuple[bytes, int]]:
+    """Results in the order of the blocks; at most two blocks a thread are held at once."""
+    if threads == 1:
+        for block in blocks:
+            yield tag_block(tagger, block, tagger.extractor, output), block.n_tokens
+        return
+    local = threading.local()
+
+    def work(block: Block) -> tuple[bytes, int]:
+        if not hasattr(local, "extractor"):
+            local.extractor = tagger.new_extractor()
+        return tag_block(tagger, block, local.extractor, output), block.n_tokens
+
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[tuple[bytes, int]]] = deque()
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(work, block))
+                if len(waiting) >= 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def tag_block(tagger: Tagger, block: Block, extractor: Extractor, output: Output) -> bytes:
+    """The bytes of a block with its tags."""
+    if not block.n_tokens:
+        return block.buf.tobytes()
+    scores = tagger.scores(block, extractor)
+    if output.nbest > 1:
+        return _nbest(tagger, block, scores, output.nbest)
+    sentences = block.sentences
+    posterior = None
+    if output.marginals or output.decode == "posterior":
+        posterior = tagger.posterior(scores, sentences)
+    if output.decode == "posterior":
+        assert posterior is not None
+        tags = tagger.posterior_decode(posterior, sentences)
+    else:
+        tags = tagger.viterbi(scores, sentences)
+    strings, ids = tagger.output_labels(tags, sentences)
+    edits = Edits(block)
+    if not output.marginals:
+        _put_tags(tagger, edits, strings, ids)
+        return edits.text()
+
+    assert posterior is not None
+    found = tagger.marginals(scores, sentences, tags, posterior)
+    token = [f"{p:.4f}" for p in found.token.tolist()]
+    entity = ["_"] * block.n_tokens
+    if found.spans is not None:
+        for a, b, p in zip(found.spans.start, found.spans.end, found.span, strict=True):
+            entity[a : b + 1] = [f"{p:.4f}"] * int(b - a + 1)
+    _put_tags(tagger, edits, strings, ids, token, entity if found.spans is not None else None)
+    return edits.text()
+
+
+def _put_tags(
+    tagger: Tagger,
+    edits: Edits,
+    strings: list[str],
+    ids: np.ndarray,
+    token: list[str] | None = None,
+    entity: list[str] | None = None,
+) -> None:
+    """Tags into their column; probabilities behind it.
+
+    Columns and text get columns at the end (tag if there is none yet, probability of the tag,
+    probability of its entity or _). CoNLL-U gets Prob= and EntityProb= in MISC, and the tag there
+    too if it has no column for it. CRFsuite files get label:probability, as CRFsuite prints.
+    """
+    fmt = edits.block.format
+    at = tagger.target(fmt)
+    each = np.arange(edits.block.n_tokens)
+    if fmt.name == "crfsuite":
+        if token is not None:
+            strings = [f"{strings[i]}:{p}" for i, p in zip(ids.tolist(), token, strict=True)]
+            ids = each
+        edits.replace(0, strings, ids)
+    elif fmt.ids:
+        notes = [""] * edits.block.n_tokens
+        if at is not None:
+            edits.replace(at, strings, ids)
+        else:
+            name = tagger.header["task"].upper()
+            notes = [f"{name}={strings[i]}" for i in ids.tolist()]
+        if token is not None:
+            notes = [f"{n}|Prob={p}".lstrip("|") for n, p in zip(notes, token, strict=True)]
+        if entity is not None:
+            notes = [
+                n if p == "_" else f"{n}|EntityProb={p}".lstrip("|")
+                for n, p in zip(notes, entity, strict=True)
+            ]
+        if at is None or token is not None:
+            edits.note(notes, each)
+    else:
+        if at is None:
+            edits.append(strings, ids)
+        else:
+            edits.replace(at, strings, ids)
+        for column in (token, entity):
+            if column is not None:
+                edits.append(column, each)
+
+
+def _nbest(tagger: Tagger, block: Block, scores: np.ndarray, n: int) -> bytes:
+    """Each sentence n times, best first, each behind a line '# nbest RANK PROBABILITY'."""
+    out: list[bytes] = []
+    buf = block.buf
+    read = 0
+    for s in range(block.n_sentences):
+        a, b = int(block.sentences[s]), int(block.sentences[s + 1])
+        begin, end = int(block.starts[block.first[a]]), int(block.line_ends[b - 1])
+        out.append(buf[read:begin].tobytes())
+        paths, probabilities = tagger.nbest(scores[a:b], n)
+        tags = np.zeros(block.n_tokens, np.int32)
+        for rank, (path, p) in enumerate(zip(paths, probabilities, strict=True), 1):
+            tags[a:b] = path
+            sentence = np.array([0, b - a])
+            strings, ids = tagger.output_labels(path, sentence)
+            tags[a:b] = ids
+            edits = Edits(block)
+            _put_tags(tagger, edits, strings, tags)
+            gap = b"" if rank == len(paths) else b"\n\n"
+            out.append(b"# nbest %d %.6f\n" % (rank, p) + edits.apply(buf, begin, end) + gap)
+        read = end
+    out.append(buf[read:].tobytes())
+    return b"".join(out)

@@ -1,0 +1,321 @@
+"""The tagger: templates, a table of feature keys, one weight matrix, and chain inference."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from turbotag.corpus import schemes
+from turbotag.corpus.formats import Format
+from turbotag.corpus.hashing import KeyTable, pack, unpack
+from turbotag.corpus.reader import Block
+from turbotag.errors import DataError
+from turbotag.features.extract import Extractor
+from turbotag.features.gazetteer import Gazetteer
+from turbotag.features.templates import parse
+from turbotag.models import store
+from turbotag.structures import chain, chain2
+
+CLAMP = 250.0  # potentials this low rule a label out (e^-250) and stay within the scaled recursion
+
+Mask = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """token: (tokens,) probability of each tag given; spans and span: the entities and theirs."""
+
+    token: np.ndarray
+    spans: schemes.Spans | None
+    span: np.ndarray
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Weight rows of features: (tokens, templates) with -1 for none, all of value 1; or, where
+    features have values, a flat list with the token and the value of each."""
+
+    rows: np.ndarray
+    n_tokens: int
+    token: np.ndarray | None = None
+    values: np.ndarray | None = None
+
+
+class Tagger:
+    """A trained tagger.
+
+    header: everything that is not an array (labels, scheme, templates, columns, certificate, ...);
+    keys: (rows,) uint64 feature keys; weights: (rows + shared rows, K) float32, the transitions from
+    label j after the features and at order 2 the rows of label pairs after those.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        keys: np.ndarray,
+        weights: np.ndarray,
+        gazetteers: list[Gazetteer],
+        origins: np.ndarray | None = None,
+        vocabulary: dict[str, list[str]] | None = None,
+    ):
+        self.header, self.keys = header, keys
+        self.gazetteers = gazetteers
+        self.origins, self.vocabulary = origins, vocabulary or {}
+        self.labels: list[str] = header["labels"]
+        self.order: int = header["order"]
+        self.table = KeyTable.of(keys)
+        self.extractor = self.new_extractor()
+        self.set_weights(weights)
+        self.mask: Mask = chain.free(len(self.labels))
+        if header["constraints"] != "none" and header["scheme"]:
+            self.mask = schemes.mask(self.labels, header["scheme"])
+
+    def set_weights(self, weights: np.ndarray) -> None:
+        """Replace all weights: (rows + shared rows, K) float32."""
+        K, n = len(self.labels), self.keys.size
+        self.weights = weights
+        self.trans = weights[n : n + K].astype(np.float64)
+        self.triple = weights[n + K :].astype(np.float64).reshape(-1, K, K)
+
+    def new_extractor(self) -> Extractor:
+        """An extractor of its own for each thread: it remembers the words it has seen."""
+        return Extractor(parse(self.header["templates"], "templates"), self.gazetteers)
+
+    # ---- Reading ---------------------------------------------------------------------------------
+
+    def naming(self, n: int) -> tuple[str, ...]:
+        """Names of the columns of an input with n columns; the predicted one may be missing."""
+        names = tuple(self.header["columns"])
+        if self.header["format"] in ("conllu", "conllx", "crfsuite"):
+            names = ("word", "tag")
+        target = self.header["target"]
+        without = tuple(c for c in names if c != target)
+        if n == len(names):
+            return names
+        if n == len(without):
+            return without
+        return names[:n] if n < len(names) else names + tuple(f"col{i}" for i in range(len(names), n))
+
+    def target(self, fmt: Format) -> int | None:
+        """Where the predicted column stands in an input, None if it has none."""
+        if fmt.name == "crfsuite":
+            return 0
+        return fmt.index(self.header["target"])
+
+    # ---- Scores ----------------------------------------------------------------------------------
+
+    def scores(self, block: Block, extractor: Extractor | None = None) -> np.ndarray:
+        """(tokens, K) float32 unary scores."""
+        return self.score_rows(self.rows(block, extractor or self.extractor))
+
+    def rows(self, block: Block, extractor: Extractor) -> Rows:
+        """The weight rows of a block's features."""
+        if not extractor.attributes:
+            keys = extractor.template_keys(block, extractor.ids(block))
+            return Rows(self.table.lookup(keys.reshape(-1)).reshape(keys.shape), block.n_tokens)
+        found = extractor.occurrences(block)
+        rows = self.table.lookup(found.keys)
+        known = rows >= 0
+        return Rows(rows[known], block.n_tokens, found.token[known], found.values[known])
+
+    def score_rows(self, rows: Rows) -> np.ndarray:
+        """Unary scores from rows."""
+        out = np.zeros((rows.n_tokens, len(self.labels)), np.float32)
+        if rows.token is None:
+            _add_matrix(rows.rows, self.weights, out)
+        else:
+            _add_listed(rows.token, rows.rows, rows.values, self.weights, out)
+        return out
+
+    def theta(self, scores: np.ndarray) -> np.ndarray:
+        """The flat potentials of one sentence from its unary scores (T, K)."""
+        return np.concatenate(
+            [scores.reshape(-1).astype(np.float64), self.trans.reshape(-1), self.triple.reshape(-1)]
+        )
+
+    # ---- Decoding --------------------------------------------------------------------------------
+
+    def viterbi(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """(tokens,) int32: the best label sequence of each sentence."""
+        allowed, start, end = (chain.barred(m).astype(np.float32) for m in self.mask)
+        trans = self.trans.astype(np.float32) + allowed
+        if self.order == 1:
+            return _viterbi(scores, sentences, trans, start, end)
+        return _viterbi2(scores, sentences, trans, self.triple.astype(np.float32), start, end)
+
+    def tag(self, block: Block, extractor: Extractor | None = None) -> np.ndarray:
+        """(tokens,) int32 labels of a block."""
+        return self.viterbi(self.scores(block, extractor), block.sentences)
+
+    def _forward_backward(self, theta: np.ndarray, T: int) -> tuple[float, np.ndarray]:
+        nu = np.empty_like(theta)
+        inference = chain if self.order == 1 else chain2
+        log_z = inference.forward_backward(theta, T, len(self.labels), 1.0, *self.mask, nu)
+        return log_z, nu
+
+    def posterior(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """(tokens, K) marginal probabilities."""
+        K = len(self.labels)
+        out = np.empty((scores.shape[0], K))
+        for a, b in zip(sentences[:-1].tolist(), sentences[1:].tolist(), strict=True):
+            _, nu = self._forward_backward(self.theta(scores[a:b]), b - a)
+            out[a:b] = nu[: (b - a) * K].reshape(b - a, K)
+        return out
+
+    def posterior_decode(self, posterior: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """The sequence with the fewest expected errors among those the mask allows."""
+        allowed, start, end = (chain.barred(m).astype(np.float32) for m in self.mask)
+        return _viterbi(posterior.astype(np.float32), sentences, allowed, start, end)
+
+    def marginals(
+        self, scores: np.ndarray, sentences: np.ndarray, tags: np.ndarray, posterior: np.ndarray
+    ) -> Marginals:
+        """Probability of each tag, and of each span that the tags form: that exactly these words,
+        and none beside them, are one entity of this type."""
+        token = posterior[np.arange(tags.size), tags]
+        if not self.header["scheme"]:
+            return Marginals(token, None, np.zeros(0))
+        parsed = schemes.parse(self.labels)
+        assert parsed is not None
+        joins = schemes.joins(parsed)
+        found = schemes.spans(parsed.prefix[tags], parsed.type[tags], sentences, strict=False)
+        probability = np.empty(found.start.size)
+        owner = np.searchsorted(sentences, found.start, side="right") - 1
+        sentence, theta, log_z, K = -1, np.zeros(0), 0.0, len(self.labels)
+        for n, (a, b, s) in enumerate(
+            zip(found.start.tolist(), found.end.tolist(), owner.tolist(), strict=True)
+        ):
+            first, T = int(sentences[s]), int(sentences[s + 1] - sentences[s])
+            if s != sentence:
+                sentence, theta = s, self.theta(scores[first : first + T])
+                log_z, _ = self._forward_backward(theta, T)
+            clamped = theta.copy()
+            u = clamped[: T * K].reshape(T, K)
+            for t in range(a, b + 1):
+                keep = u[t - first, tags[t]]
+                u[t - first] -= CLAMP
+                u[t - first, tags[t]] = keep
+            if a > first:
+                u[a - first - 1, joins[:, tags[a]]] -= CLAMP
+            if b + 1 < first + T:
+                u[b - first + 1, joins[tags[b]]] -= CLAMP
+            probability[n] = math.exp(min(0.0, self._forward_backward(clamped, T)[0] - log_z))
+        return Marginals(token, found, probability)
+
+    def nbest(self, scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """(paths (m, T), probabilities (m,)) of the best sequences of one sentence, m <= n."""
+        T, K = scores.shape
+        theta = self.theta(scores)
+        log_z, _ = self._forward_backward(theta, T)
+        allowed, start, end = self.mask
+        if self.order == 2 and T > 1:
+            pairs, allowed, start, end = chain2.expand(theta, T, K, *self.mask)
+            S = K * K
+            u, trans = pairs[: (T - 1) * S].reshape(T - 1, S), pairs[(T - 1) * S :].reshape(S, S)
+        else:
+            u, trans = theta[: T * K].reshape(T, K), self.trans
+        paths, best = chain.kbest(
+            u, trans + chain.barred(allowed), chain.barred(start), chain.barred(end), n
+        )
+        if self.order == 2 and T > 1:
+            paths = np.concatenate([paths[:, :1] // K, paths % K], axis=1)
+        return paths, np.exp(best - log_z)
+
+    def output_labels(self, tags: np.ndarray, sentences: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """Tags in the scheme that the training file had: (strings, ids)."""
+        scheme, wanted = self.header["scheme"], self.header["file_scheme"]
+        if scheme == wanted:
+            return self.labels, tags
+        return schemes.convert(self.labels, tags, sentences, wanted)
+
+    # ---- Files -----------------------------------------------------------------------------------
+
+    def save(self, path: str) -> None:
+        arrays = {"keys": self.keys, "weights": self.weights}
+        for g in self.gazetteers:
+            arrays[f"gazetteer.{g.name}.prefixes"] = g.prefixes
+            arrays[f"gazetteer.{g.name}.whole"] = g.whole
+        if self.origins is not None:
+            arrays["origins"] = self.origins
+            for column, strings in self.vocabulary.items():
+                arena, offsets = pack(strings)
+                arrays[f"vocabulary.{column}.text"] = arena
+                arrays[f"vocabulary.{column}.offsets"] = offsets
+        store.save_file(path, "tagger", self.header, arrays)
+
+    @classmethod
+    def load(cls, path: str) -> Tagger:
+        header, arrays = store.load_file(path, "tagger")
+        try:
+            return cls._from(header, arrays)
+        except (KeyError, TypeError, ValueError, IndexError, UnicodeDecodeError) as e:
+            raise DataError(f"is damaged: its parts do not fit together ({e})", path) from e
+
+    @classmethod
+    def _from(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tagger:
+        keys, weights = arrays["keys"], arrays["weights"]
+        K, order = len(header["labels"]), header["order"]
+        shape = (keys.size + sum(K**o for o in range(1, order + 1)), K)
+        if keys.dtype != np.uint64 or weights.dtype != np.float32 or weights.shape != shape:
+            raise ValueError(f"weights are {weights.shape} {weights.dtype}, expected {shape} float32")
+        if not np.isfinite(weights).all():
+            raise ValueError("weights are not finite")
+        gazetteers = [
+            Gazetteer(n, arrays[f"gazetteer.{n}.prefixes"], arrays[f"gazetteer.{n}.whole"])
+            for n in header["gazetteers"]
+        ]
+        vocabulary = {
+            name.split(".")[1]: unpack(arrays[name], arrays[name[:-4] + "offsets"])
+            for name in arrays
+            if name.startswith("vocabulary.") and name.endswith(".text")
+        }
+        return cls(header, keys, weights, gazetteers, arrays.get("origins"), vocabulary)
+
+    def feature_name(self, row: int) -> str:
+        """The readable name of a weight row."""
+        if self.origins is None:
+            return f"{int(self.keys[row]):016x}"
+        return self.extractor.describe(self.origins[row].tolist(), self.vocabulary)
+
+
+@njit(cache=True, nogil=True)
+def _add_matrix(rows, weights, out):
+    K = out.shape[1]
+    for t in range(rows.shape[0]):
+        to = out[t]
+        for j in range(rows.shape[1]):
+            if rows[t, j] >= 0:
+                row = weights[rows[t, j]]
+                for k in range(K):
+                    to[k] += row[k]
+
+
+@njit(cache=True, nogil=True)
+def _add_listed(token, rows, values, weights, out):
+    K = out.shape[1]
+    for o in range(rows.size):
+        to, row, value = out[token[o]], weights[rows[o]], values[o]
+        for k in range(K):
+            to[k] += value * row[k]
+
+
+@njit(cache=True, nogil=True)
+def _viterbi(scores, sentences, trans, start, end):
+    tags = np.empty(scores.shape[0], np.int32)
+    for s in range(sentences.size - 1):
+        a, b = sentences[s], sentences[s + 1]
+        chain.viterbi(scores[a:b], trans, start, end, tags[a:b])
+    return tags
+
+
+@njit(cache=True, nogil=True)
+def _viterbi2(scores, sentences, trans, triple, start, end):
+    tags = np.empty(scores.shape[0], np.int32)
+    for s in range(sentences.size - 1):
+        a, b = sentences[s], sentences[s + 1]
+        chain2.viterbi(scores[a:b], trans, triple, start, end, tags[a:b])
+    return tags

@@ -1,0 +1,1 @@
+"""One file for each optimizer, one problem interface, one trace and one certificate for all."""

@@ -1,0 +1,74 @@
+"""Certificates: P and D recomputed by a full pass at one set of weights. Never estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from turbotag.optim.problem import Problem
+
+TOLERANCE = 1e-9  # a gap this far below zero, relative to the terms it is the difference of, is a bug
+
+
+class NegativeGapError(ArithmeticError):
+    """P < D: impossible in exact arithmetic, so the inference or the bookkeeping is wrong."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """primal - dual bounds how far `primal` is from the optimum."""
+
+    primal: float
+    dual: float
+    gap: float
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def check_gap(gap: float, scale: float) -> None:
+    """Let a negative gap fail loudly."""
+    if not gap >= -TOLERANCE * max(1.0, abs(scale)):
+        raise NegativeGapError(f"duality gap {gap:.3e} is negative (objective about {scale:.3e})")
+
+
+def certify_primal(problem: Problem, lam: float, W: np.ndarray) -> Certificate:
+    """For any weights: the dual point is the marginals at W, so that w(alpha) = W - grad/lambda
+    and P - D = |grad P|^2 / (2 lambda)."""
+    grad = lam * W
+    total = 0.0
+    for i in range(problem.n):
+        value, theta, nu = problem.oracle(i, W)
+        z = problem.gold(i)
+        total += value - theta @ z
+        problem.add(i, nu - z, 1.0 / problem.n, grad)
+    primal = 0.5 * lam * float(np.vdot(W, W)) + total / problem.n
+    gap = float(np.vdot(grad, grad)) / (2.0 * lam)
+    return Certificate(primal, primal - gap, gap)
+
+
+def certify_dual(
+    problem: Problem,
+    lam: float,
+    W: np.ndarray,
+    point: Callable[[int], tuple[np.ndarray, float]],
+) -> tuple[Certificate, np.ndarray]:
+    """For W = w(alpha): P and D at W, and the (n,) block gaps, whose mean P - D is.
+
+    point(i) gives the stats of alpha_i and its entropy over beta (or a lower bound of it).
+    """
+    losses = np.empty(problem.n)
+    rewards = np.empty(problem.n)
+    gaps = np.empty(problem.n)
+    for i in range(problem.n):
+        value, theta, _ = problem.oracle(i, W)
+        mu, entropy = point(i)
+        losses[i] = value - theta @ problem.gold(i)
+        rewards[i] = entropy + problem.gamma * problem.cost(i, mu)
+        gaps[i] = value - entropy - theta @ mu
+    half = 0.5 * lam * float(np.vdot(W, W))
+    primal, dual = half + losses.mean(), -half + rewards.mean()
+    check_gap(primal - dual, primal)
+    return Certificate(primal, dual, primal - dual), gaps

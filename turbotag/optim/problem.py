@@ -1,0 +1,81 @@
+"""What an optimizer sees of a training problem: parts, never labels or arcs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+
+class Problem(Protocol):
+    """n instances under one loss L(beta, gamma); structures/ has the implementations.
+
+    Stats, potentials and directions of instance i are flat vectors of size(i) numbers, one for
+    each part. Vectors that `oracle` and `gold` return are scratch, valid until their next call.
+    """
+
+    n: int
+    beta: float
+    gamma: float
+    structure: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the weights."""
+        ...
+
+    def size(self, i: int) -> int:
+        """Number of parts of instance i."""
+        ...
+
+    def oracle(self, i: int, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """(value, theta, nu): theta = s + gamma p, value = log Z(beta theta)/beta, the marginals nu.
+
+        Then the loss is value - theta'z and the entropy of nu over beta is value - theta'nu; at
+        beta = inf, value is the maximum, nu its indicator and that entropy 0.
+        """
+        ...
+
+    def gold(self, i: int) -> np.ndarray:
+        """z_i."""
+        ...
+
+    def cost(self, i: int, stats: np.ndarray) -> float:
+        """p'mu + q."""
+        ...
+
+    def norm_sq(self, i: int, d: np.ndarray) -> float:
+        """|F_i d|^2."""
+        ...
+
+    def add(self, i: int, d: np.ndarray, step: float, W: np.ndarray) -> None:
+        """W += step F_i d."""
+        ...
+
+    def radius_sq(self) -> np.ndarray:
+        """(n,) bounds of |F_i(z_i - z_y)|^2."""
+        ...
+
+    def work(self) -> np.ndarray:
+        """(n,) relative cost of an oracle call."""
+        ...
+
+
+class CliqueProblem(Problem, Protocol):
+    """A problem whose distributions factor, so that the exact dual can store and mix them."""
+
+    @property
+    def has_cliques(self) -> bool: ...
+    def clique_size(self, i: int) -> int: ...
+    def clique_oracle(self, i: int, W: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]: ...
+    def clique_uniform(self, i: int, out: np.ndarray) -> None: ...
+    def clique_gold(self, i: int, out: np.ndarray) -> None: ...
+    def clique_stats(self, i: int, log_mu: np.ndarray) -> np.ndarray: ...
+    def clique_entropy(self, i: int, log_mu: np.ndarray) -> float: ...
+    def clique_kl(self, i: int, log_mu: np.ndarray, log_nu: np.ndarray) -> float: ...
+    def clique_line(
+        self, i: int, log_mu: np.ndarray, log_nu: np.ndarray, eta: float
+    ) -> tuple[float, float]: ...
+    def clique_mix(
+        self, log_mu: np.ndarray, log_nu: np.ndarray, eta: float, out: np.ndarray
+    ) -> None: ...

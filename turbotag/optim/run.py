@@ -1,0 +1,170 @@
+"""The training loop that all optimizers share: epochs, stopping, certificate, checkpoints."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from turbotag.optim.base import Optimizer
+from turbotag.optim.certificate import Certificate, certify_primal
+from turbotag.optim.trace import Row, Trace
+
+SaveState = Callable[[dict[str, np.ndarray], str], None]
+LoadState = tuple[dict[str, np.ndarray], str]
+
+
+@dataclass
+class Limits:
+    """When to stop.
+
+    epochs: at most this many; gap: as soon as a full pass certifies it; patience: after this many
+    epochs without a better dev score (the weights of the best epoch are then the result).
+    """
+
+    epochs: int
+    gap: float | None = None
+    patience: int | None = None
+
+
+@dataclass
+class Result:
+    """weights: (rows, K); certificate: at those weights; stopped: why, in words."""
+
+    weights: np.ndarray
+    certificate: Certificate
+    stopped: str
+
+
+def run(
+    optimizer: Optimizer,
+    limits: Limits,
+    trace: Trace,
+    dev_score: Callable[[np.ndarray], float] | None = None,
+    save: SaveState | None = None,
+    save_seconds: float = 30.0,
+    resume: LoadState | None = None,
+) -> Result:
+    """Train until a limit is reached, then certify.
+
+    save(arrays, text) is called after an epoch when `save_seconds` have passed since the last time;
+    resume takes what it was given, and the run goes on to the identical result.
+    """
+    loop = _Loop(optimizer, limits, trace, dev_score)
+    if resume:
+        loop.restore(*resume)
+    saved = time.perf_counter()
+    while loop.stopped is None:
+        loop.epoch()
+        if save and loop.stopped is None and time.perf_counter() - saved >= save_seconds:
+            save(*loop.state())
+            saved = time.perf_counter()
+    return loop.finish()
+
+
+class _Loop:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        limits: Limits,
+        trace: Trace,
+        dev_score: Callable[[np.ndarray], float] | None,
+    ):
+        self.optimizer, self.limits, self.trace, self.dev_score = optimizer, limits, trace, dev_score
+        self.stopped: str | None = None if limits.epochs > 0 else "no epochs were asked for"
+        self.best: float | None = None
+        self.best_epoch = 0
+        self.best_weights: np.ndarray | None = None
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+
+    def epoch(self) -> None:
+        opt, limits = self.optimizer, self.limits
+        opt.epoch()
+        gap = opt.gap_estimate()
+        row = self._row()
+        row.gap, row.dual = gap, opt.dual
+        if gap is not None and opt.dual is not None:
+            row.primal = opt.dual + gap
+        if limits.gap is not None and (gap is None or gap <= limits.gap):
+            self._certified(row, opt.certify())
+            if row.gap is not None and row.gap <= limits.gap:
+                self.stopped = f"certified gap {row.gap:.2e} <= {limits.gap:g}"
+        if self.dev_score:
+            row.dev = self.dev_score(opt.weights())
+            if self.best is None or row.dev > self.best:
+                self.best, self.best_epoch = row.dev, opt.epochs
+                if limits.patience is not None:
+                    self.best_weights = opt.weights().copy()
+            elif limits.patience is not None and opt.epochs - self.best_epoch >= limits.patience:
+                self.stopped = f"no better dev score in {limits.patience} epochs"
+        if self.stopped is None and opt.epochs >= limits.epochs:
+            self.stopped = f"{limits.epochs} epochs"
+        self.trace.add(self._timed(row))
+
+    def finish(self) -> Result:
+        opt = self.optimizer
+        assert self.stopped is not None
+        if self.best_weights is not None and self.best_epoch != opt.epochs:
+            weights = self.best_weights
+            certificate = certify_primal(opt.problem, opt.lam, weights)
+            self.stopped += f"; weights of epoch {self.best_epoch}"
+        else:
+            opt.finish()
+            certificate = opt.certify()
+            weights = opt.weights()
+        row = self._row()
+        self._certified(row, certificate)
+        if self.dev_score:
+            row.dev = self.dev_score(weights)
+        self.trace.add(self._timed(row))
+        return Result(weights, certificate, self.stopped)
+
+    def _row(self) -> Row:
+        opt = self.optimizer
+        return Row(opt.epochs, opt.oracle_calls, opt.updates, 0.0, 0.0)
+
+    def _timed(self, row: Row) -> Row:
+        row.oracle_calls = self.optimizer.oracle_calls
+        row.seconds = time.perf_counter() - self.wall
+        row.cpu_seconds = time.process_time() - self.cpu
+        return row
+
+    @staticmethod
+    def _certified(row: Row, certificate: Certificate) -> None:
+        row.primal, row.dual, row.gap = certificate.primal, certificate.dual, certificate.gap
+        row.certified = True
+
+    def state(self) -> tuple[dict[str, np.ndarray], str]:
+        """All that decides how the run goes on."""
+        opt = self.optimizer
+        arrays = dict(opt.state())
+        if self.best_weights is not None:
+            arrays["best_weights"] = self.best_weights
+        text = {
+            "epochs": opt.epochs,
+            "oracle_calls": opt.oracle_calls,
+            "updates": opt.updates,
+            "random": opt.rng.bit_generator.state,
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+            "seconds": time.perf_counter() - self.wall,
+            "cpu_seconds": time.process_time() - self.cpu,
+            "rows": [asdict(r) for r in self.trace.rows],
+        }
+        return arrays, json.dumps(text)
+
+    def restore(self, arrays: dict[str, np.ndarray], text: str) -> None:
+        opt, saved = self.optimizer, json.loads(text)
+        opt.restore(arrays)
+        opt.epochs, opt.oracle_calls = saved["epochs"], saved["oracle_calls"]
+        opt.updates = saved["updates"]
+        opt.rng.bit_generator.state = saved["random"]
+        self.best, self.best_epoch = saved["best"], saved["best_epoch"]
+        self.best_weights = arrays.get("best_weights")
+        self.wall -= saved["seconds"]
+        self.cpu -= saved["cpu_seconds"]
+        for row in saved["rows"]:
+            self.trace.add(Row(**row))

@@ -1,0 +1,62 @@
+"""The trace of a run: a row an epoch, as an aligned table for people and JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import IO
+
+
+@dataclass
+class Row:
+    """One line of a trace.
+
+    certified: primal, dual and gap come from a full pass at one set of weights; otherwise they are
+    running estimates (or None). seconds is wall time and cpu_seconds processor time since the start
+    of training, certificates and dev scoring included.
+    """
+
+    epoch: int
+    oracle_calls: int
+    updates: int
+    seconds: float
+    cpu_seconds: float
+    primal: float | None = None
+    dual: float | None = None
+    gap: float | None = None
+    certified: bool = False
+    dev: float | None = None
+
+
+class Trace:
+    """Collects rows; writes each as it comes."""
+
+    def __init__(self, echo: Callable[[str], None] | None = None, log: IO[str] | None = None):
+        self.rows: list[Row] = []
+        self._echo, self._log = echo, log
+
+    def add(self, row: Row) -> None:
+        if self._echo:
+            if not self.rows:
+                self._echo(HEADER)
+            self._echo(_line(row))
+        self.rows.append(row)
+        if self._log:
+            self._log.write(json.dumps(asdict(row)) + "\n")
+            self._log.flush()
+
+
+HEADER = f"{'epoch':>6}{'oracles':>11}{'seconds':>9}{'primal':>13}{'dual':>13}{'gap':>11}{'dev':>8}"
+
+
+def _line(row: Row) -> str:
+    def number(x: float | None, width: int, form: str) -> str:
+        return f"{'-' if x is None else format(x, form):>{width}}"
+
+    gap = number(row.gap, 10, ".2e") + ("  " if row.certified else "~ ")
+    dev = "" if row.dev is None else f"{100 * row.dev:6.2f}"
+    return (
+        f"{row.epoch:>6}{row.oracle_calls:>11}{row.seconds:>9.1f}{number(row.primal, 13, '.7g')}"
+        f"{number(row.dual, 13, '.7g')}{gap}{dev:>7}".rstrip()
+    )

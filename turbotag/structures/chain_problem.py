@@ -1,0 +1,241 @@
+"""Chains as a training problem: the oracle that every optimizer calls, one instance at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from turbotag.structures import chain, chain2, sparse
+
+
+class ChainProblem:
+    """n sentences with sparse features and gold labels, under one loss L(beta, gamma).
+
+    Weights are one matrix W (rows, K): n_attributes attribute rows, then a row for the
+    transitions from each label, then at order 2 a row for each pair of previous labels. The stats
+    of instance i are a flat vector of `size(i)` numbers: unary, transitions summed over positions
+    and, at order 2, label triples summed over positions. Vectors returned by `oracle` and `gold`
+    are scratch, valid until the next call.
+    """
+
+    structure = "chain"
+
+    def __init__(
+        self,
+        sentences: np.ndarray,
+        occurrences: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+        gold: np.ndarray,
+        n_attributes: int,
+        n_labels: int,
+        beta: float = 1.0,
+        gamma: float = 0.0,
+        mask: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+        order: int = 1,
+    ):
+        """sentences: (n+1,) token offsets; occurrences: (offsets (n+1,), rows, positions, values)
+        sorted by row within a sentence; gold: (tokens,) int32 labels."""
+        self.n = sentences.size - 1
+        self.K, self.order = n_labels, order
+        self.beta, self.gamma = float(beta), float(gamma)
+        self.n_attributes = n_attributes
+        self.sentences, self.labels = sentences, gold
+        self.offsets, self.rows, self.positions, self.values = occurrences
+        self.mask = mask if mask is not None else chain.free(n_labels)
+        self.lengths = np.diff(sentences)
+        self.n_shared = sum(n_labels**o for o in range(2, order + 2))
+        self._theta = np.empty(self.size(int(self.lengths.argmax())))
+        self._nu = np.empty_like(self._theta)
+        self._gold = np.empty_like(self._theta)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the weights."""
+        return self.n_attributes + self.n_shared // self.K, self.K
+
+    def size(self, i: int) -> int:
+        """Number of parts of instance i."""
+        return int(self.lengths[i]) * self.K + self.n_shared
+
+    def work(self) -> np.ndarray:
+        """Relative cost of one oracle call on each instance."""
+        per_token = np.diff(self.offsets) / np.maximum(self.lengths, 1)
+        return self.lengths * (per_token + 3.0 * self.K**self.order) * self.K
+
+    def oracle(self, i: int, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """(value, theta, nu): the potentials theta = s + gamma p, value = log Z(beta theta)/beta,
+        and the marginals; with beta = inf the maximum of theta'z_y and its stats."""
+        theta = self._potentials(i, W, self.gamma)
+        nu = self._nu[: theta.size]
+        T = int(self.lengths[i])
+        inference = chain if self.order == 1 else chain2
+        if self.beta == math.inf:
+            return inference.argmax(theta, T, self.K, *self.mask, nu), theta, nu
+        log_z = inference.forward_backward(theta, T, self.K, self.beta, *self.mask, nu)
+        return log_z / self.beta, theta, nu
+
+    def scores(self, i: int, W: np.ndarray) -> np.ndarray:
+        """s: the score of every part."""
+        return self._potentials(i, W, 0.0)
+
+    def _potentials(self, i: int, W: np.ndarray, gamma: float) -> np.ndarray:
+        theta = self._theta[: self.size(i)]
+        _potentials(
+            i,
+            self.sentences,
+            self.labels,
+            self.offsets,
+            self.rows,
+            self.positions,
+            self.values,
+            W,
+            self.n_attributes,
+            gamma,
+            theta,
+        )
+        return theta
+
+    def gold(self, i: int) -> np.ndarray:
+        """z: the stats of the right answer."""
+        z = self._gold[: self.size(i)]
+        a, b = self.sentences[i], self.sentences[i + 1]
+        _indicator(self.labels[a:b], self.K, self.order, z)
+        return z
+
+    def cost(self, i: int, stats: np.ndarray) -> float:
+        """Expected number of wrong labels, p'mu + q."""
+        a, b = self.sentences[i], self.sentences[i + 1]
+        return _cost(self.labels[a:b], self.K, stats)
+
+    def norm_sq(self, i: int, d: np.ndarray) -> float:
+        """|F_i d|^2 for a flat direction d."""
+        a, b, T = self.offsets[i], self.offsets[i + 1], int(self.lengths[i])
+        return _norm_sq(self.rows, self.positions, self.values, a, b, d, T, self.K)
+
+    def add(self, i: int, d: np.ndarray, step: float, W: np.ndarray) -> None:
+        """W += step F_i d."""
+        a, b, T = self.offsets[i], self.offsets[i + 1], int(self.lengths[i])
+        _add(self.rows, self.positions, self.values, a, b, d, step, W, T, self.n_attributes)
+
+    def radius_sq(self) -> np.ndarray:
+        """R_i^2: a bound of |F_i (z - z_y)|^2 over all y, for importance sampling.
+
+        Two unit vectors per occurrence of a row: at most twice the squared sum of its values.
+        """
+        return _radius_sq(self.offsets, self.rows, self.values, self.lengths)
+
+    # ---- The exact dual: distributions as cliques (order 1) ------------------------------------
+
+    @property
+    def has_cliques(self) -> bool:
+        return self.order == 1 and math.isfinite(self.beta)
+
+    def clique_size(self, i: int) -> int:
+        return chain.clique_size(int(self.lengths[i]), self.K)
+
+    def clique_oracle(self, i: int, W: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
+        """(value, theta), and the clique log-marginals into `out`."""
+        theta = self._potentials(i, W, self.gamma)
+        T = int(self.lengths[i])
+        log_z = chain.clique_log_marginals(theta, T, self.K, self.beta, *self.mask, out)
+        return log_z / self.beta, theta
+
+    def clique_uniform(self, i: int, out: np.ndarray) -> None:
+        """The uniform distribution over the label sequences."""
+        T = int(self.lengths[i])
+        chain.clique_log_marginals(np.zeros(self.size(i)), T, self.K, 1.0, *self.mask, out)
+
+    def clique_gold(self, i: int, out: np.ndarray) -> None:
+        """The gold sequence as log clique marginals (0 and -inf)."""
+        a, b = self.sentences[i], self.sentences[i + 1]
+        _gold_cliques(self.labels[a:b], self.K, out)
+
+    def clique_stats(self, i: int, log_mu: np.ndarray) -> np.ndarray:
+        stats = np.empty(self.size(i))
+        chain.clique_stats(log_mu, int(self.lengths[i]), self.K, stats)
+        return stats
+
+    def clique_entropy(self, i: int, log_mu: np.ndarray) -> float:
+        return chain.clique_entropy(log_mu, int(self.lengths[i]), self.K)
+
+    def clique_kl(self, i: int, log_mu: np.ndarray, log_nu: np.ndarray) -> float:
+        return chain.clique_kl(log_mu, log_nu, int(self.lengths[i]), self.K)
+
+    def clique_line(
+        self, i: int, log_mu: np.ndarray, log_nu: np.ndarray, eta: float
+    ) -> tuple[float, float]:
+        return chain.clique_line(log_mu, log_nu, eta, int(self.lengths[i]), self.K)
+
+    clique_mix = staticmethod(chain.clique_mix)
+
+
+# ---- Kernels ----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _potentials(
+    i, sentences, labels, offsets, rows, positions, values, W, n_attributes, gamma, theta
+):
+    """theta = s + gamma p, where p = -z on the unary parts (and q = T)."""
+    a, T, K = sentences[i], sentences[i + 1] - sentences[i], W.shape[1]
+    u = theta[: T * K].reshape(T, K)
+    u[:] = 0.0
+    sparse.add_scores(rows, positions, values, offsets[i], offsets[i + 1], W, u)
+    for t in range(T):
+        u[t, labels[a + t]] -= gamma
+    theta[T * K :] = W[n_attributes:].reshape(-1)
+
+
+@njit(cache=True, nogil=True)
+def _indicator(path, K, order, z):
+    chain.indicator(path, K, z)
+    if order == 2:
+        chain2.add_triples(path, K, z)
+
+
+@njit(cache=True, nogil=True)
+def _cost(gold, K, stats):
+    total = 0.0
+    for t in range(gold.size):
+        total += 1.0 - stats[t * K + gold[t]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _norm_sq(rows, positions, values, a, b, d, T, K):
+    norm = sparse.norm_sq(rows, positions, values, a, b, d[: T * K].reshape(T, K))
+    shared = d[T * K :]
+    return norm + np.dot(shared, shared)
+
+
+@njit(cache=True, nogil=True)
+def _add(rows, positions, values, a, b, d, step, W, T, n_attributes):
+    K = W.shape[1]
+    sparse.add_to_weights(rows, positions, values, a, b, d[: T * K].reshape(T, K), step, W)
+    to, shared = W[n_attributes:].reshape(-1), d[T * K :]
+    for p in range(shared.size):
+        to[p] += step * shared[p]
+
+
+@njit(cache=True, nogil=True)
+def _radius_sq(offsets, rows, values, lengths):
+    out = np.empty(lengths.size)
+    for i in range(lengths.size):
+        total, run = 0.0, 0.0
+        for o in range(offsets[i], offsets[i + 1]):
+            run = run + abs(values[o]) if o > offsets[i] and rows[o] == rows[o - 1] else abs(values[o])
+            if o + 1 == offsets[i + 1] or rows[o + 1] != rows[o]:
+                total += run * run
+        out[i] = 2.0 * (total + (lengths[i] - 1.0) ** 2)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _gold_cliques(path, K, out):
+    T = path.size
+    out[:] = -np.inf
+    for t in range(T):
+        out[t * K + path[t]] = 0.0
+        if t > 0:
+            out[T * K + (t - 1) * K * K + path[t - 1] * K + path[t]] = 0.0
