@@ -33,7 +33,12 @@ class SDCA(Optimizer):
     name = "sdca"
     reference = "Le Priol, Piché and Lacoste-Julien 2018; the compact dual is ours"
     params = (
-        Param("dual", "compact", "state of an instance: stats and a number, or cliques", ("compact", "exact")),
+        Param(
+            "dual",
+            "compact",
+            "state of an instance: stats and a number, or cliques",
+            ("compact", "exact"),
+        ),
         Param("sampling", "gap", "how instances are drawn", SCHEMES),
         Param("nonuniform", 0.8, "share of draws that are not uniform"),
     )
@@ -175,64 +180,66 @@ class ExactDual:
         self.problem, self.lam, self.scale = problem, lam, lam * problem.n
         sizes = [problem.clique_size(i) for i in range(problem.n)]
         self.flat = np.empty(sum(sizes))
-        self.nu = np.empty(max(sizes))
+        self.scratch = np.empty((3, max(sizes)))  # mu, nu, log nu of the instance at hand
         cuts = np.cumsum([0, *sizes])
         self.log_mu = [self.flat[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-        gold, uniform = np.empty(max(sizes)), np.empty(max(sizes))
         for i, log_mu in enumerate(self.log_mu):
-            problem.clique_gold(i, gold[: log_mu.size])
-            problem.clique_uniform(i, uniform[: log_mu.size])
-            problem.clique_mix(gold[: log_mu.size], uniform[: log_mu.size], START_EPS, log_mu)
-            problem.add(i, problem.gold(i) - self.point(i)[0], 1.0 / self.scale, W)
+            mu, nu, log_nu = self.scratch[:, : log_mu.size]
+            problem.clique_gold(i, mu, log_mu)
+            problem.clique_uniform(i, nu, log_nu)
+            problem.clique_mix(mu, log_mu, nu, log_nu, START_EPS)
+            problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
 
     def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
-        problem, log_mu = self.problem, self.log_mu[i]
-        log_nu = self.nu[: log_mu.size]
-        _, theta = problem.clique_oracle(i, W, log_nu)
-        gap = problem.clique_kl(i, log_mu, log_nu) / problem.beta
+        problem, log_mu, beta = self.problem, self.log_mu[i], self.problem.beta
+        mu, nu, log_nu = self.scratch[:, : log_mu.size]
+        problem.clique_exp(log_mu, mu)
+        _, theta = problem.clique_oracle(i, W, nu, log_nu)
+        forward, reverse = problem.clique_kl(i, mu, log_mu, nu, log_nu)
+        gap = forward / beta
 
-        d = problem.clique_stats(i, log_mu) - problem.clique_stats(i, log_nu)
+        d = problem.clique_stats(i, mu) - problem.clique_stats(i, nu)
         curvature = problem.norm_sq(i, d) / self.scale
-        before = problem.clique_entropy(i, log_mu) / problem.beta
-        slope = theta @ d
-        eta = self._line_search(i, log_mu, log_nu, slope, curvature)
+        before = problem.clique_entropy(i, mu, log_mu) / beta
+        slope = float(theta @ d)
+        eta = self._line_search(i, mu, nu, gap + reverse / beta, slope, curvature)
         problem.add(i, d, eta / self.scale, W)
-        problem.clique_mix(log_mu, log_nu, eta, log_mu)
-        after = problem.clique_entropy(i, log_mu) / problem.beta
+        problem.clique_mix(mu, log_mu, nu, log_nu, eta)
+        after = problem.clique_entropy(i, mu, log_mu) / beta
         return gap, after - before - eta * slope - 0.5 * eta * eta * curvature
 
     def _line_search(
-        self, i: int, log_mu: np.ndarray, log_nu: np.ndarray, slope: float, curvature: float
+        self, i: int, mu: np.ndarray, nu: np.ndarray, rise: float, slope: float, curvature: float
     ) -> float:
-        """Maximise n D(eta) on [0, 1]: Newton, halving the bracket where it steps outside."""
+        """Maximise n D(eta) on [0, 1]: Newton, halving the bracket where it steps outside.
 
-        def derivatives(eta: float) -> tuple[float, float]:
-            first, second = self.problem.clique_line(i, log_mu, log_nu, eta)
-            beta = self.problem.beta
-            return first / beta - slope - eta * curvature, second / beta - curvature
-
-        if derivatives(1.0)[0] >= 0.0:
-            return 1.0
-        low, high, eta = 0.0, 1.0, 0.0
-        rise, bend = derivatives(0.0)
-        target = LINE_SEARCH_PRECISION * rise
+        The derivative is rise = (KL(mu||nu) + KL(nu||mu))/beta at 0 and -curvature at 1, so there
+        is always a zero between; the search starts where the line through both crosses.
+        """
+        if not rise > 0.0:
+            return 0.0
+        beta, target = self.problem.beta, LINE_SEARCH_PRECISION * rise
+        low, high, eta = 0.0, 1.0, rise / (rise + curvature)
         for _ in range(MAX_NEWTON):
-            if abs(rise) <= target:
+            first, second = self.problem.clique_line(i, mu, nu, eta)
+            value = first / beta - slope - eta * curvature
+            if abs(value) <= target:
                 break
-            if rise > 0.0:
+            if value > 0.0:
                 low = eta
             else:
                 high = eta
-            eta = eta - rise / bend if bend < 0.0 else high
+            eta -= value / (second / beta - curvature)
             if not low < eta < high:
                 eta = 0.5 * (low + high)
-            rise, bend = derivatives(eta)
         return eta
 
     def point(self, i: int) -> tuple[np.ndarray, float]:
         log_mu = self.log_mu[i]
-        entropy = self.problem.clique_entropy(i, log_mu) / self.problem.beta
-        return self.problem.clique_stats(i, log_mu), entropy
+        mu = self.scratch[0, : log_mu.size]
+        self.problem.clique_exp(log_mu, mu)
+        entropy = self.problem.clique_entropy(i, mu, log_mu) / self.problem.beta
+        return self.problem.clique_stats(i, mu), entropy
 
     def objective(self, W: np.ndarray) -> float:
         """D(alpha) from scratch, for W = w(alpha)."""

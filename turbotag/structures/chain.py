@@ -15,6 +15,8 @@ import math
 import numpy as np
 from numba import njit
 
+from turbotag.structures.elementary import exp, log
+
 # Below this spread of potentials no probability of the scaled recursion can underflow: the
 # weakest label of a position is at most (spread + log K) under the strongest after one free step,
 # and twice that where a mask makes it take two; exp(-600) is still a normal double.
@@ -29,20 +31,20 @@ def free(K):
     return np.ones((K, K)), np.ones(K), np.ones(K)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def forward_backward(theta, T, K, beta, allowed, start, end, nu):
-    """Returns log_partition of the potentials beta*theta and writes the marginals into nu.
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c):
+    """Scaled forward and backward messages (Rabiner 1989), every exponent shifted by its maximum.
 
-    Scaled recursion (Rabiner 1989), with every exponent shifted by its maximum:
-        alpha[t, k] = eu[t, k] * sum_j alpha[t-1, j] * E[j, k] / c[t]
-        b[t-1, j]   = sum_k E[j, k] * eu[t, k] * b[t, k] / c[t]
-        mu[t, k]    = alpha[t, k] * b[t, k]
-        xi[j, k]    = E[j, k] * sum_t alpha[t-1, j] * eu[t, k] * b[t, k] / c[t]
-    Potentials too far apart for it go to the same recursion in logs.
+        E[j, k]      = allowed[j, k] * exp(beta * trans[j, k] - shift)
+        eu[t, k]     = exp(beta * unary[t, k] - shift of t)
+        alpha[t, k]  = eu[t, k] * sum_j alpha[t-1, j] * E[j, k] / c[t],   sum_k alpha[t, k] = 1
+        b[t-1, j]    = sum_k E[j, k] * g[t, k],   g[t, k] = eu[t, k] * b[t, k] / c[t]
+
+    Returns log_partition, with eu holding g from then on; NaN, and nothing of use in the arrays,
+    where the potentials are too far apart for it.
     """
     u = theta[: T * K].reshape(T, K)
     trans = theta[T * K : T * K + K * K].reshape(K, K)
-    E = np.empty((K, K))
     top, low = -np.inf, np.inf
     for j in range(K):
         for k in range(K):
@@ -52,69 +54,88 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
     if top == -np.inf:
         top = low = 0.0
     spread = beta * (top - low) if T > 1 else 0.0
-
-    eu = np.empty((T, K))
     log_z = beta * top * (T - 1)
     widest = 0.0
     for t in range(T):
-        high, deep = u[t, 0], u[t, 0]
-        for k in range(1, K):
-            high = max(high, u[t, k])
-            deep = min(deep, u[t, k])
+        at = u[t]
+        high, deep = at[0], at[0]
+        for k in range(K):
+            high = max(high, at[k])
+            deep = min(deep, at[k])
         widest = max(widest, beta * (high - deep))
         log_z += beta * high
+        to = eu[t]
         for k in range(K):
-            eu[t, k] = math.exp(beta * (u[t, k] - high))
+            to[k] = exp(beta * (at[k] - high))
     if not spread + widest < SAFE_SPREAD:
-        return forward_backward_log(theta, T, K, beta, allowed, start, end, nu)
+        return np.nan
     for j in range(K):
         for k in range(K):
-            E[j, k] = allowed[j, k] * math.exp(beta * min(trans[j, k] - top, 0.0))
+            E[j, k] = allowed[j, k] * exp(beta * min(trans[j, k] - top, 0.0))
     for k in range(K):
         eu[0, k] *= start[k]
         eu[T - 1, k] *= end[k]
 
-    alpha = np.empty((T, K))
-    c = np.empty(T)
     for t in range(T):
+        to, weight = alpha[t], eu[t]
         if t == 0:
-            for k in range(K):
-                alpha[0, k] = eu[0, k]
+            to[:] = weight
         else:
-            for k in range(K):
-                alpha[t, k] = 0.0
+            to[:] = 0.0
             for j in range(K):
-                a = alpha[t - 1, j]
+                a, row = alpha[t - 1, j], E[j]
                 for k in range(K):
-                    alpha[t, k] += a * E[j, k]
+                    to[k] += a * row[k]
             for k in range(K):
-                alpha[t, k] *= eu[t, k]
+                to[k] *= weight[k]
         total = 0.0
         for k in range(K):
-            total += alpha[t, k]
+            total += to[k]
         c[t] = total
         log_z += math.log(total) if total > 0.0 else -np.inf
+        inverse = 1.0 / total
         for k in range(K):
-            alpha[t, k] /= total
+            to[k] *= inverse
 
+    b[T - 1] = 1.0
+    for t in range(T - 1, 0, -1):
+        inverse = 1.0 / c[t]
+        g, message, to = eu[t], b[t], b[t - 1]
+        for k in range(K):
+            g[k] *= message[k] * inverse
+        for j in range(K):
+            total, row = 0.0, E[j]
+            for k in range(K):
+                total += row[k] * g[k]
+            to[j] = total
+    return log_z
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def forward_backward(theta, T, K, beta, allowed, start, end, nu):
+    """Returns log_partition of the potentials beta*theta and writes the marginals into nu.
+
+        mu[t, k] = alpha[t, k] * b[t, k]
+        xi[j, k] = E[j, k] * sum_t alpha[t-1, j] * g[t, k]
+    """
+    E, c = np.empty((K, K)), np.empty(T)
+    eu, alpha, b = np.empty((T, K)), np.empty((T, K)), np.empty((T, K))
+    log_z = messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c)
+    if math.isnan(log_z):
+        return forward_backward_log(theta, T, K, beta, allowed, start, end, nu)
     mu = nu[: T * K].reshape(T, K)
     xi = nu[T * K : T * K + K * K].reshape(K, K)
     xi[:] = 0.0
-    b = np.ones(K)
-    g = np.empty(K)
-    for t in range(T - 1, -1, -1):
+    for t in range(T):
+        to, left, right = mu[t], alpha[t], b[t]
         for k in range(K):
-            mu[t, k] = alpha[t, k] * b[k]
+            to[k] = left[k] * right[k]
         if t > 0:
-            for k in range(K):
-                g[k] = eu[t, k] * b[k] / c[t]
+            g = eu[t]
             for j in range(K):
-                a = alpha[t - 1, j]
-                total = 0.0
+                a, row = alpha[t - 1, j], xi[j]
                 for k in range(K):
-                    total += E[j, k] * g[k]
-                    xi[j, k] += a * g[k]
-                b[j] = total
+                    row[k] += a * g[k]
     for j in range(K):
         for k in range(K):
             xi[j, k] *= E[j, k]
@@ -331,10 +352,14 @@ def sample(theta, T, K, beta, allowed, start, end, uniforms, path):
 
 
 # ---- Cliques: what the exact dual of Le Priol et al. (2018) stores ------------------------------
-# A distribution over sequences that factors like the chain is its log label-pair marginals
-# pair[t, j, k], t = 1..T-1, and log unary marginals single[t, k], flat: T*K, then (T-1)*K*K.
-# Its entropy is H = -sum_t <pair_t, log pair_t> + sum_{0<t<T-1} <single_t, log single_t>,
-# or that of its only label where T = 1.
+# A distribution over sequences that factors like the chain is given by its unary marginals
+# (T, K) and its label-pair marginals (T-1, K, K), flat in this order; logs are kept beside them,
+# with LOG_ZERO for impossible ones. Entropies and divergences are sums over the pairs minus sums
+# over the inner unary marginals (the separators), or over the only label where T = 1:
+#     H = -sum_pairs m log m + sum_inner m log m
+
+LOG_ZERO = -1e5
+TINY = 1e-300
 
 
 @njit(cache=True, nogil=True)
@@ -343,108 +368,164 @@ def clique_size(T, K):
 
 
 @njit(cache=True, nogil=True)
-def clique_log_marginals(theta, T, K, beta, allowed, start, end, out):
-    """Log unary and pair marginals into out (clique_size,); returns log_partition."""
-    fwd, bwd, pot, log_z = log_messages(theta, T, K, beta, allowed, start, end)
+def _signed(T, K):
+    """The two ranges of a flat clique vector that sums run over: plus a..b-1, minus c..d-1."""
+    if T == 1:
+        return 0, K, 0, 0
+    return T * K, T * K + (T - 1) * K * K, K, (T - 1) * K
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def clique_marginals(theta, T, K, beta, allowed, start, end, nu, log_nu):
+    """Marginals and their logs; returns log_partition.
+
+    log pair[t, j, k] = log alpha[t-1, j] + log E[j, k] + log g[t, k]
+    """
+    E, c = np.empty((K, K)), np.empty(T)
+    eu, alpha, b = np.empty((T, K)), np.empty((T, K)), np.empty((T, K))
+    log_z = messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c)
+    if math.isnan(log_z):
+        return _clique_marginals_log(theta, T, K, beta, allowed, start, end, nu, log_nu)
     for t in range(T):
+        to, left, right = nu[t * K : (t + 1) * K], alpha[t], b[t]
         for k in range(K):
-            out[t * K + k] = fwd[t, k] + bwd[t, k] - log_z
-        if t > 0:
-            base = T * K + (t - 1) * K * K
-            for j in range(K):
-                for k in range(K):
-                    out[base + j * K + k] = fwd[t - 1, j] + pot[t, j, k] + bwd[t, k] - log_z
+            to[k] = left[k] * right[k]
+    log_e, log_g, log_a = np.empty((K, K)), np.empty(K), np.empty(K)
+    for j in range(K):
+        for k in range(K):
+            log_e[j, k] = log(E[j, k]) if E[j, k] > 0.0 else LOG_ZERO
+    for t in range(1, T):
+        g, left = eu[t], alpha[t - 1]
+        for k in range(K):
+            log_g[k] = log(g[k]) if g[k] > 0.0 else LOG_ZERO
+            log_a[k] = log(left[k]) if left[k] > 0.0 else LOG_ZERO
+        for j in range(K):
+            at = T * K + ((t - 1) * K + j) * K
+            to, to_log = nu[at : at + K], log_nu[at : at + K]
+            a, la, row, log_row = left[j], log_a[j], E[j], log_e[j]
+            for k in range(K):
+                to[k] = a * row[k] * g[k]
+                to_log[k] = la + log_row[k] + log_g[k]
+    for i in range(T * K):
+        log_nu[i] = log(nu[i]) if nu[i] > TINY else LOG_ZERO
     return log_z
 
 
 @njit(cache=True, nogil=True)
-def clique_stats(log_mu, T, K, stats):
-    """The flat stats of a clique distribution."""
-    for i in range(T * K):
-        stats[i] = math.exp(log_mu[i])
-    for i in range(K * K):
-        total = 0.0
-        for t in range(T - 1):
-            total += math.exp(log_mu[T * K + t * K * K + i])
-        stats[T * K + i] = total
+def _clique_marginals_log(theta, T, K, beta, allowed, start, end, nu, log_nu):
+    """The same in the log domain, for potentials of any size."""
+    fwd, bwd, pot, log_z = log_messages(theta, T, K, beta, allowed, start, end)
+    for t in range(T):
+        for k in range(K):
+            log_nu[t * K + k] = max(fwd[t, k] + bwd[t, k] - log_z, LOG_ZERO)
+            if t > 0:
+                for j in range(K):
+                    v = fwd[t - 1, j] + pot[t, j, k] + bwd[t, k] - log_z
+                    log_nu[T * K + ((t - 1) * K + j) * K + k] = max(v, LOG_ZERO)
+    clique_exp(log_nu, nu)
+    return log_z
 
 
-@njit(cache=True, nogil=True)
-def clique_entropy(log_mu, T, K):
-    """Entropy of a clique distribution (formula above)."""
-    if T == 1:
-        return -_plogp(log_mu[:K])
-    return -_plogp(log_mu[T * K :]) + _plogp(log_mu[K : (T - 1) * K])
-
-
-@njit(cache=True, nogil=True)
-def _plogp(logs):
-    total = 0.0
-    for v in logs:
-        if v > -np.inf:
-            total += v * math.exp(v)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def clique_kl(log_p, log_q, T, K):
-    """KL(p || q) of two clique distributions, without the cancellation of H and log Z."""
-    if T == 1:
-        return _kl(log_p[:K], log_q[:K])
-    low, high = K, (T - 1) * K
-    return _kl(log_p[T * K :], log_q[T * K :]) - _kl(log_p[low:high], log_q[low:high])
-
-
-@njit(cache=True, nogil=True)
-def _kl(log_p, log_q):
-    """sum p (log p - log q) - p + q, which equals KL where both sum to the same."""
-    total = 0.0
-    for i in range(log_p.size):
-        if log_p[i] > -np.inf:
-            p = math.exp(log_p[i])
-            total += p * (log_p[i] - log_q[i]) - p
-        if log_q[i] > -np.inf:
-            total += math.exp(log_q[i])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def clique_mix(log_mu, log_nu, eta, out):
-    """log((1 - eta) mu + eta nu), safe where either is tiny."""
-    if eta == 1.0:
-        out[:] = log_nu
-        return
-    keep, take = math.log1p(-eta), math.log(eta) if eta > 0.0 else -np.inf
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def clique_exp(log_mu, mu):
+    """mu = exp(log_mu)."""
     for i in range(log_mu.size):
-        a, b = log_mu[i] + keep, log_nu[i] + take
-        if a < b:
-            a, b = b, a
-        out[i] = a + math.log1p(math.exp(b - a)) if b > -np.inf else a
+        mu[i] = exp(log_mu[i])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def clique_stats(mu, T, K, stats):
+    """The flat stats of a clique distribution: pairs summed over positions."""
+    stats[: T * K] = mu[: T * K]
+    summed = stats[T * K :]
+    summed[:] = 0.0
+    for t in range(T - 1):
+        pairs = mu[T * K + t * K * K : T * K + (t + 1) * K * K]
+        for i in range(K * K):
+            summed[i] += pairs[i]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _dot(x, y):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
 
 
 @njit(cache=True, nogil=True)
-def clique_line(log_mu, log_nu, eta, T, K):
-    """First and second derivative in eta of the entropy of (1 - eta) mu + eta nu.
+def clique_entropy(mu, log_mu, T, K):
+    """Entropy of a clique distribution (formula above)."""
+    a, b, c, d = _signed(T, K)
+    return -_dot(mu[a:b], log_mu[a:b]) + _dot(mu[c:d], log_mu[c:d])
 
-    With d = nu - mu and m the mixture: H' = -sum_pairs d log m + sum_inner d log m, and
-    H'' = -sum_pairs d^2 / m + sum_inner d^2 / m.
+
+@njit(cache=True, nogil=True)
+def clique_kl(mu, log_mu, nu, log_nu, T, K):
+    """(KL(mu || nu), KL(nu || mu)), term by term: H and log Z would cancel in the difference."""
+    a, b, c, d = _signed(T, K)
+    one, two = _kl(mu[a:b], log_mu[a:b], nu[a:b], log_nu[a:b])
+    inner1, inner2 = _kl(mu[c:d], log_mu[c:d], nu[c:d], log_nu[c:d])
+    return one - inner1, two - inner2
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _kl(p, log_p, q, log_q):
+    one, two = 0.0, 0.0
+    for i in range(p.size):
+        ratio = log_p[i] - log_q[i]
+        one += p[i] * ratio
+        two -= q[i] * ratio
+    return one, two
+
+
+@njit(cache=True, nogil=True)
+def clique_line(mu, nu, eta, T, K):
+    """First and second derivative in eta of the entropy of m = (1 - eta) mu + eta nu.
+
+    With d = nu - mu: H' = -sum_pairs d log m + sum_inner d log m, and likewise H'' with d^2 / m.
     """
-    if T == 1:
-        return _line(log_mu[:K], log_nu[:K], eta)
-    low, high = K, (T - 1) * K
-    first, second = _line(log_mu[T * K :], log_nu[T * K :], eta)
-    inner1, inner2 = _line(log_mu[low:high], log_nu[low:high], eta)
+    a, b, c, d = _signed(T, K)
+    first, second = _line(mu[a:b], nu[a:b], eta)
+    inner1, inner2 = _line(mu[c:d], nu[c:d], eta)
     return first - inner1, second - inner2
 
 
-@njit(cache=True, nogil=True)
-def _line(log_mu, log_nu, eta):
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _line(mu, nu, eta):
     first, second = 0.0, 0.0
-    for i in range(log_mu.size):
-        a, b = math.exp(log_mu[i]), math.exp(log_nu[i])
-        m = (1.0 - eta) * a + eta * b
-        if m > 0.0:
-            d = b - a
-            first -= d * math.log(m)
-            second -= d * d / m
+    for i in range(mu.size):
+        m = max((1.0 - eta) * mu[i] + eta * nu[i], TINY)
+        d = nu[i] - mu[i]
+        first -= d * log(m)
+        second -= d * d / m
     return first, second
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def clique_mix(mu, log_mu, nu, log_nu, eta):
+    """mu and log_mu become those of (1 - eta) mu + eta nu; logs stay right where mu underflows."""
+    if eta == 1.0:
+        mu[:] = nu
+        log_mu[:] = log_nu
+        return
+    if eta == 0.0:
+        return
+    keep, take = math.log1p(-eta), math.log(eta)
+    small = False
+    for i in range(mu.size):
+        m = (1.0 - eta) * mu[i] + eta * nu[i]
+        small |= m < TINY
+        mu[i] = m
+    if small:
+        for i in range(mu.size):
+            if mu[i] < TINY:
+                high, low = log_mu[i] + keep, log_nu[i] + take
+                if high < low:
+                    high, low = low, high
+                log_mu[i] = max(high + math.log1p(math.exp(low - high)), LOG_ZERO)
+            else:
+                log_mu[i] = math.log(mu[i])
+    else:
+        for i in range(mu.size):
+            log_mu[i] = log(mu[i])

@@ -14,9 +14,10 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import chain
+from turbotag.structures.elementary import exp
 
 
-@njit(cache=True, nogil=True, fastmath=chain.FAST)
+@njit(cache=True, nogil=True, fastmath=chain.FAST, error_model="numpy")
 def forward_backward(theta, T, K, beta, allowed, start, end, nu):
     """Returns log_partition of beta*theta and writes the marginals into nu.
 
@@ -40,16 +41,16 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
         widest = max(widest, beta * (top - u[t].min()))
         log_z += beta * top
         for k in range(K):
-            eu[t, k] = math.exp(beta * (u[t, k] - top))
+            eu[t, k] = exp(beta * (u[t, k] - top))
     if not spread + widest < chain.SAFE_SPREAD:
         return forward_backward_log(theta, T, K, beta, allowed, start, end, nu)
     E = np.empty((K, K))
     G = np.empty((K, K, K))
     for j in range(K):
         for k in range(K):
-            E[j, k] = allowed[j, k] * math.exp(beta * (trans[j, k] - high2))
+            E[j, k] = allowed[j, k] * exp(beta * (trans[j, k] - high2))
             for i in range(K):
-                G[i, j, k] = math.exp(beta * (triple[i, j, k] - high3))
+                G[i, j, k] = exp(beta * (triple[i, j, k] - high3))
     eu[0] *= start
     eu[T - 1] *= end
 

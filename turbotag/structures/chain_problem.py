@@ -134,39 +134,44 @@ class ChainProblem:
     def clique_size(self, i: int) -> int:
         return chain.clique_size(int(self.lengths[i]), self.K)
 
-    def clique_oracle(self, i: int, W: np.ndarray, out: np.ndarray) -> tuple[float, np.ndarray]:
-        """(value, theta), and the clique log-marginals into `out`."""
+    def clique_oracle(
+        self, i: int, W: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """(value, theta), and the clique marginals and their logs into nu and log_nu."""
         theta = self._potentials(i, W, self.gamma)
         T = int(self.lengths[i])
-        log_z = chain.clique_log_marginals(theta, T, self.K, self.beta, *self.mask, out)
+        log_z = chain.clique_marginals(theta, T, self.K, self.beta, *self.mask, nu, log_nu)
         return log_z / self.beta, theta
 
-    def clique_uniform(self, i: int, out: np.ndarray) -> None:
+    def clique_uniform(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
         """The uniform distribution over the label sequences."""
         T = int(self.lengths[i])
-        chain.clique_log_marginals(np.zeros(self.size(i)), T, self.K, 1.0, *self.mask, out)
+        chain.clique_marginals(np.zeros(self.size(i)), T, self.K, 1.0, *self.mask, nu, log_nu)
 
-    def clique_gold(self, i: int, out: np.ndarray) -> None:
-        """The gold sequence as log clique marginals (0 and -inf)."""
+    def clique_gold(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
+        """The gold sequence as clique marginals."""
         a, b = self.sentences[i], self.sentences[i + 1]
-        _gold_cliques(self.labels[a:b], self.K, out)
+        _gold_cliques(self.labels[a:b], self.K, nu, log_nu)
 
-    def clique_stats(self, i: int, log_mu: np.ndarray) -> np.ndarray:
+    def clique_stats(self, i: int, mu: np.ndarray) -> np.ndarray:
         stats = np.empty(self.size(i))
-        chain.clique_stats(log_mu, int(self.lengths[i]), self.K, stats)
+        chain.clique_stats(mu, int(self.lengths[i]), self.K, stats)
         return stats
 
-    def clique_entropy(self, i: int, log_mu: np.ndarray) -> float:
-        return chain.clique_entropy(log_mu, int(self.lengths[i]), self.K)
+    def clique_entropy(self, i: int, mu: np.ndarray, log_mu: np.ndarray) -> float:
+        return chain.clique_entropy(mu, log_mu, int(self.lengths[i]), self.K)
 
-    def clique_kl(self, i: int, log_mu: np.ndarray, log_nu: np.ndarray) -> float:
-        return chain.clique_kl(log_mu, log_nu, int(self.lengths[i]), self.K)
+    def clique_kl(
+        self, i: int, mu: np.ndarray, log_mu: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
+    ) -> tuple[float, float]:
+        return chain.clique_kl(mu, log_mu, nu, log_nu, int(self.lengths[i]), self.K)
 
     def clique_line(
-        self, i: int, log_mu: np.ndarray, log_nu: np.ndarray, eta: float
+        self, i: int, mu: np.ndarray, nu: np.ndarray, eta: float
     ) -> tuple[float, float]:
-        return chain.clique_line(log_mu, log_nu, eta, int(self.lengths[i]), self.K)
+        return chain.clique_line(mu, nu, eta, int(self.lengths[i]), self.K)
 
+    clique_exp = staticmethod(chain.clique_exp)
     clique_mix = staticmethod(chain.clique_mix)
 
 
@@ -232,10 +237,12 @@ def _radius_sq(offsets, rows, values, lengths):
 
 
 @njit(cache=True, nogil=True)
-def _gold_cliques(path, K, out):
+def _gold_cliques(path, K, nu, log_nu):
     T = path.size
-    out[:] = -np.inf
+    nu[:] = 0.0
     for t in range(T):
-        out[t * K + path[t]] = 0.0
+        nu[t * K + path[t]] = 1.0
         if t > 0:
-            out[T * K + (t - 1) * K * K + path[t - 1] * K + path[t]] = 0.0
+            nu[T * K + ((t - 1) * K + path[t - 1]) * K + path[t]] = 1.0
+    for i in range(nu.size):
+        log_nu[i] = 0.0 if nu[i] > 0.0 else chain.LOG_ZERO

@@ -42,7 +42,7 @@ def sort_occurrences(offsets, rows, positions, values):
 # negative, drops the wrap-around check and LLVM vectorises. `a[base + k]` is twice as slow.
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def add_scores(rows, positions, values, a, b, W, u):
     """u[position] += value * W[row] for the occurrences a..b-1; u: (T, K)."""
     K = u.shape[1]
@@ -52,7 +52,7 @@ def add_scores(rows, positions, values, a, b, W, u):
             to[k] += value * weights[k]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def norm_sq(rows, positions, values, a, b, d):
     """|F d|^2 over the attribute rows, for a direction d (T, K)."""
     T, K = d.shape
@@ -84,7 +84,7 @@ def norm_sq(rows, positions, values, a, b, d):
     return norm
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def add_to_weights(rows, positions, values, a, b, d, step, W):
     """W += step * F d over the attribute rows; d: (T, K)."""
     K = d.shape[1]
