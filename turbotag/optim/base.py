@@ -61,7 +61,7 @@ class Optimizer:
         raise AssertionError("every optimizer has its own")
 
     def finish(self) -> None:
-        """Called once before the last certificate."""
+        """Called before a certificate that may be the last."""
 
     dual: float | None = None
 

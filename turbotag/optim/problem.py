@@ -52,6 +52,13 @@ class Problem(Protocol):
         """W += step F_i d."""
         ...
 
+    def mixture_step(
+        self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
+    ) -> tuple[float, float]:
+        """(eta, gain): a step from mu towards nu and a lower bound of the entropy, over beta, that
+        the mixture has beyond the mean of its parts (structures/mixture)."""
+        ...
+
     def radius_sq(self) -> np.ndarray:
         """(n,) bounds of |F_i(z_i - z_y)|^2."""
         ...

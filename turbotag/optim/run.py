@@ -78,18 +78,22 @@ class _Loop:
         self.best: float | None = None
         self.best_epoch = 0
         self.best_weights: np.ndarray | None = None
+        self.certificate: Certificate | None = None  # at the present weights, if there is one
         self.wall, self.cpu = time.perf_counter(), time.process_time()
 
     def epoch(self) -> None:
         opt, limits = self.optimizer, self.limits
         opt.epoch()
+        self.certificate = None
         gap = opt.gap_estimate()
         row = self._row()
         row.gap, row.dual = gap, opt.dual
         if gap is not None and opt.dual is not None:
             row.primal = opt.dual + gap
         if limits.gap is not None and (gap is None or gap <= limits.gap):
-            self._certified(row, opt.certify())
+            opt.finish()
+            self.certificate = opt.certify()
+            self._certified(row, self.certificate)
             if row.gap is not None and row.gap <= limits.gap:
                 self.stopped = f"certified gap {row.gap:.2e} <= {limits.gap:g}"
         if self.dev_score:
@@ -110,7 +114,10 @@ class _Loop:
         if self.best_weights is not None and self.best_epoch != opt.epochs:
             weights = self.best_weights
             certificate = certify_primal(opt.problem, opt.lam, weights)
+            opt.oracle_calls += opt.problem.n
             self.stopped += f"; weights of epoch {self.best_epoch}"
+        elif self.certificate is not None:
+            return Result(opt.weights(), self.certificate, self.stopped)
         else:
             opt.finish()
             certificate = opt.certify()

@@ -7,9 +7,10 @@ exact    the published algorithm: the dual variable of an instance is its clique
          line search is safeguarded Newton on the exact entropy.
 compact  ours: an instance keeps its stats mu and one number h, a lower bound of its entropy (over
          beta). Entropy is concave, so h <- (1-eta) h + eta H(nu)/beta stays one along
-         mu <- (1-eta) mu + eta nu, the dual with h is still a lower bound of P*, and the line search
-         has a closed form. With beta = inf both entropies are 0 and this is block-coordinate
-         Frank-Wolfe (Lacoste-Julien et al. 2013).
+         mu <- (1-eta) mu + eta nu, and so does that plus the information gain of one variable
+         (structures/mixture); the dual with h is still a lower bound of P*. Without the gain the line
+         search is eta = clip(gap / (lambda n |v|^2), 0, 1). With beta = inf all entropies are 0 and
+         this is block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013).
 """
 
 from __future__ import annotations
@@ -130,8 +131,8 @@ class SDCA(Optimizer):
 
 
 class CompactDual:
-    """mu_i and h_i, starting at the gold stats and 0: the first step of a block is then exactly the
-    DCA step of Martins et al. (2010)."""
+    """mu_i and h_i, starting at the gold stats and 0. The first step of a block has the closed form,
+    so the first epoch is one of DCA (Martins et al. 2010), exactly."""
 
     def __init__(self, problem: Problem, lam: float):
         self.problem, self.scale = problem, lam * problem.n
@@ -152,12 +153,12 @@ class CompactDual:
 
         d = mu - nu
         curvature = problem.norm_sq(i, d) / self.scale  # lambda n |v|^2
-        eta = min(max(gap / curvature, 0.0), 1.0) if curvature > 0.0 else 1.0
+        eta, bonus = problem.mixture_step(i, mu, nu, gap, curvature, h > 0.0)
         problem.add(i, d, eta / self.scale, W)
         d *= eta
         mu -= d
-        self.h[i] = h + eta * (entropy - h)
-        return gap, eta * gap - 0.5 * eta * eta * curvature
+        self.h[i] = h + eta * (entropy - h) + bonus
+        return gap, eta * gap - 0.5 * eta * eta * curvature + bonus
 
     def point(self, i: int) -> tuple[np.ndarray, float]:
         return self.mu[i], self.h[i]

@@ -32,6 +32,24 @@ def free(K):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _vector_matrix(x, M, out):
+    """out[k] = sum_j x[j] * M[j, k], four rows at a time: a short row is over before the
+    vector loop has paid for its start."""
+    K = out.size
+    out[:] = 0.0
+    whole = K - K % 4
+    for j in range(0, whole, 4):
+        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+        row0, row1, row2, row3 = M[j], M[j + 1], M[j + 2], M[j + 3]
+        for k in range(K):
+            out[k] += x0 * row0[k] + x1 * row1[k] + x2 * row2[k] + x3 * row3[k]
+    for j in range(whole, K):
+        x0, row0 = x[j], M[j]
+        for k in range(K):
+            out[k] += x0 * row0[k]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c):
     """Scaled forward and backward messages (Rabiner 1989), every exponent shifted by its maximum.
 
@@ -81,11 +99,7 @@ def messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c):
         if t == 0:
             to[:] = weight
         else:
-            to[:] = 0.0
-            for j in range(K):
-                a, row = alpha[t - 1, j], E[j]
-                for k in range(K):
-                    to[k] += a * row[k]
+            _vector_matrix(alpha[t - 1], E, to)
             for k in range(K):
                 to[k] *= weight[k]
         total = 0.0
@@ -97,17 +111,17 @@ def messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c):
         for k in range(K):
             to[k] *= inverse
 
+    transposed = np.empty((K, K))
+    for j in range(K):
+        for k in range(K):
+            transposed[k, j] = E[j, k]
     b[T - 1] = 1.0
     for t in range(T - 1, 0, -1):
         inverse = 1.0 / c[t]
-        g, message, to = eu[t], b[t], b[t - 1]
+        g, message = eu[t], b[t]
         for k in range(K):
             g[k] *= message[k] * inverse
-        for j in range(K):
-            total, row = 0.0, E[j]
-            for k in range(K):
-                total += row[k] * g[k]
-            to[j] = total
+        _vector_matrix(g, transposed, b[t - 1])
     return log_z
 
 

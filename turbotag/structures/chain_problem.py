@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from turbotag.structures import chain, chain2, sparse
+from turbotag.structures import chain, chain2, mixture, sparse
 
 
 class ChainProblem:
@@ -117,6 +117,16 @@ class ChainProblem:
         """W += step F_i d."""
         a, b, T = self.offsets[i], self.offsets[i + 1], int(self.lengths[i])
         _add(self.rows, self.positions, self.values, a, b, d, step, W, T, self.n_attributes)
+
+    def mixture_step(
+        self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
+    ) -> tuple[float, float]:
+        """(eta, entropy gain): see structures/mixture; the variables are the labels of the words."""
+        shape = int(self.lengths[i]), self.K
+        cut = shape[0] * shape[1]
+        return mixture.step(
+            mu[:cut].reshape(shape), nu[:cut].reshape(shape), gap, curvature, self.beta, search
+        )
 
     def radius_sq(self) -> np.ndarray:
         """R_i^2: a bound of |F_i (z - z_y)|^2 over all y, for importance sampling.

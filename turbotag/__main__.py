@@ -1,0 +1,5 @@
+"""python -m turbotag."""
+
+from turbotag.cli.main import main
+
+main()
