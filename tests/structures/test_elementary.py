@@ -4,7 +4,7 @@ from numba import njit
 from turbotag.structures.elementary import exp, log
 
 
-@njit
+@njit(fastmath=True)  # as the kernels that call them: flags must not leak into exp and log
 def _each(x, exps, logs):
     for i in range(x.size):
         exps[i] = exp(x[i])

@@ -39,10 +39,12 @@ def _double(typingctx, x):
     return types.float64(types.uint64), codegen
 
 
-# No fastmath here: reassociation would cancel _MAGIC.
+# fastmath=False must be said: a callee that is silent inherits its caller's flags, and
+# reassociation would cancel _MAGIC. error_model: Python's would test the divisor and raise, and a
+# branch stops the vectoriser.
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 def exp(x):
     """exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2; Taylor series to r^13."""
     y = min(max(x, _LOWEST), _HIGHEST)
@@ -67,10 +69,7 @@ def exp(x):
     return p * scale if x > _LOWEST else 0.0
 
 
-# error_model: Python's would test the divisor and raise, and a branch stops the vectoriser.
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 def log(x):
     """log(x) = e ln 2 + log(m), sqrt(1/2) <= m < sqrt(2); log(m) = 2 atanh((m-1)/(m+1)).
 

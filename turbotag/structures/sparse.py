@@ -68,12 +68,13 @@ def norm_sq(rows, positions, values, a, b, d):
     while o < b:
         row = rows[o]
         if o + 1 == b or rows[o + 1] != row:
-            norm += values[o] * values[o] * own[positions[o]]
+            value = np.float64(values[o])  # the square of a float32 would be rounded
+            norm += value * value * own[positions[o]]
             o += 1
             continue
         acc[:] = 0.0
         while o < b and rows[o] == row:
-            value, at = values[o], d[positions[o]]
+            value, at = np.float64(values[o]), d[positions[o]]
             for k in range(K):
                 acc[k] += value * at[k]
             o += 1

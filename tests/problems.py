@@ -1,0 +1,64 @@
+"""Small random chain problems for the optimizer tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turbotag.structures import sparse
+from turbotag.structures.chain_problem import ChainProblem
+
+
+def chain_problem(
+    seed: int = 0,
+    n: int = 12,
+    K: int = 3,
+    n_attributes: int = 9,
+    beta: float = 1.0,
+    gamma: float = 0.0,
+    order: int = 1,
+    longest: int = 5,
+    mask=None,
+    values: bool = True,
+) -> ChainProblem:
+    """n sentences of random length, attributes (some several times in a sentence) and labels."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, longest + 1, n)
+    sentences = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    per_token = 3
+    tokens = int(sentences[-1])
+    rows = rng.integers(0, n_attributes, tokens * per_token).astype(np.int32)
+    token = np.repeat(np.arange(tokens), per_token)
+    start = np.repeat(np.repeat(sentences[:-1], lengths), per_token)
+    positions = (token - start).astype(np.int32)
+    weights = rng.normal(size=rows.size) if values else np.ones(rows.size)
+    offsets = sentences * per_token
+    occurrences = offsets, rows, positions, weights.astype(np.float32)
+    sparse.sort_occurrences(*occurrences)
+    gold = rng.integers(0, K, tokens).astype(np.int32)
+    return ChainProblem(
+        sentences, occurrences, gold, n_attributes, K, beta, gamma, mask, order
+    )
+
+
+def dense(problem: ChainProblem, i: int) -> np.ndarray:
+    """F_i as a dense matrix: (weights, parts of instance i)."""
+    F = np.zeros((problem.shape[0] * problem.K, problem.size(i)))
+    K, T = problem.K, int(problem.lengths[i])
+    for o in range(problem.offsets[i], problem.offsets[i + 1]):
+        for k in range(K):
+            F[problem.rows[o] * K + k, problem.positions[o] * K + k] += problem.values[o]
+    for p in range(problem.n_shared):
+        F[problem.n_attributes * K + p, T * K + p] = 1.0
+    return F
+
+
+def objective(problem: ChainProblem, lam: float, w: np.ndarray) -> tuple[float, np.ndarray]:
+    """P(w) and its gradient, flat."""
+    W = w.reshape(problem.shape)
+    value, grad = 0.5 * lam * float(w @ w), lam * W
+    for i in range(problem.n):
+        best, theta, nu = problem.oracle(i, W)
+        z = problem.gold(i)
+        value += (best - theta @ z) / problem.n
+        problem.add(i, nu - z, 1.0 / problem.n, grad)
+    return value, grad.reshape(-1)
