@@ -133,7 +133,9 @@ def f1(gold: str, predicted: str) -> float:
     return json.loads(Run(turbotag("eval", gold, predicted, "--json")).out)["f1"]
 
 
-def show(name: str, ours: list[float], theirs: list[float], unit: str, more_is_better: bool) -> None:
+def show(
+    name: str, ours: list[float], theirs: list[float], unit: str, more_is_better: bool
+) -> None:
     a, b = statistics.median(ours), statistics.median(theirs)
     ratio = a / b if more_is_better else b / a
     spread = f"{min(ours):.4g}..{max(ours):.4g} / {min(theirs):.4g}..{max(theirs):.4g}"
@@ -165,12 +167,20 @@ def main() -> None:
             a.append(Run(train))
             b.append(Run(child("crfsuite_train", args.train, theirs, args.c2)))
         show("training, whole process", [r.cpu for r in a], [r.cpu for r in b], "CPU s", False)
-        show("training, peak memory", [r.megabytes for r in a], [r.megabytes for r in b], "MB", False)
+        show(
+            "training, peak memory", [r.megabytes for r in a], [r.megabytes for r in b], "MB", False
+        )
 
         big = at / "big.txt"
         big.write_bytes(b"\n".join([Path(args.test).read_bytes().rstrip() + b"\n"] * args.copies))
         tokens = sum(len(s) for s in read(str(big)))
-        rates: dict[str, list[float]] = {"one": [], "two": [], "peer": [], "cli": [], "cli peer": []}
+        rates: dict[str, list[float]] = {
+            "one": [],
+            "two": [],
+            "peer": [],
+            "cli": [],
+            "cli peer": [],
+        }
         for _ in range(args.repeats):
             for name, command in (
                 ("one", child("turbotag_tag", mine, big, at / "a", 1)),

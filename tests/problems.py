@@ -35,9 +35,7 @@ def chain_problem(
     occurrences = offsets, rows, positions, weights.astype(np.float32)
     sparse.sort_occurrences(*occurrences)
     gold = rng.integers(0, K, tokens).astype(np.int32)
-    return ChainProblem(
-        sentences, occurrences, gold, n_attributes, K, beta, gamma, mask, order
-    )
+    return ChainProblem(sentences, occurrences, gold, n_attributes, K, beta, gamma, mask, order)
 
 
 def dense(problem: ChainProblem, i: int) -> np.ndarray:

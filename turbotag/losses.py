@@ -1,6 +1,6 @@
 """The loss family L(beta, gamma): from CRFs to structured SVMs (Martins et al. 2010, section 3).
 
-    L(w; i) = (1/beta) log sum_y exp beta( s'(z_y - z) + gamma cost(z_y) )
+L(w; i) = (1/beta) log sum_y exp beta( s'(z_y - z) + gamma cost(z_y) )
 """
 
 from __future__ import annotations

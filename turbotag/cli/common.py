@@ -25,7 +25,7 @@ def announce_compilation() -> None:
     """Say once, before the first run after installation, that kernels are being compiled."""
     from turbotag.corpus.scan import scan_lines
 
-    folder = Path(scan_lines.stats.cache_path)
+    folder = Path(str(scan_lines.stats.cache_path))
     if not any(folder.glob("scan*.nbi")):
         say("compiling the kernels: this happens once after installation and takes half a minute")
 

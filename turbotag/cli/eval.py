@@ -12,11 +12,15 @@ from turbotag.cli.common import announce_compilation, format_option, names
 @click.command("eval")
 @click.argument("gold")
 @click.argument("predicted", required=False)
-@click.option("--model", metavar="MODEL", help="Tag GOLD with this model instead of reading PREDICTED.")
+@click.option(
+    "--model", metavar="MODEL", help="Tag GOLD with this model instead of reading PREDICTED."
+)
 @format_option
 @click.option("--columns", metavar="NAMES", help="Names of the columns, e.g. word,pos,chunk,tag.")
 @click.option("--target", metavar="NAME", help="Column with the tags, by name or number.")
-@click.option("--strict", is_flag=True, help="Count only well-formed spans; default is conlleval's way.")
+@click.option(
+    "--strict", is_flag=True, help="Count only well-formed spans; default is conlleval's way."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 def command(
     gold: str,

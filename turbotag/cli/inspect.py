@@ -9,9 +9,20 @@ import click
 
 @click.command("inspect")
 @click.argument("model")
-@click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Features shown for each label.")
+@click.option(
+    "--top",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Features shown for each label.",
+)
 @click.option("--label", metavar="LABEL", help="Show features of this label only.")
-@click.option("--templates", "show_templates", is_flag=True, help="Print the model's templates and nothing else.")
+@click.option(
+    "--templates",
+    "show_templates",
+    is_flag=True,
+    help="Print the model's templates and nothing else.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the header as JSON and nothing else.")
 def command(model: str, top: int, label: str | None, show_templates: bool, as_json: bool) -> None:
     """Show a model: its card, labels, transitions and heaviest features.

@@ -35,7 +35,9 @@ from turbotag.cli.common import announce_compilation, format_option
     show_default=True,
     help="Write the N most probable sequences of each sentence, with their probabilities.",
 )
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads."
+)
 def command(
     model: str,
     file: str,

@@ -15,8 +15,12 @@ def _real(value: str | None) -> float | None:
 
 
 @click.command("train")
-@click.option("--task", required=True, type=click.Choice(["ner", "pos", "chunk"]), help="What the tags are.")
-@click.option("--train", required=True, metavar="FILE", help="Training data; .gz and - are read too.")
+@click.option(
+    "--task", required=True, type=click.Choice(["ner", "pos", "chunk"]), help="What the tags are."
+)
+@click.option(
+    "--train", required=True, metavar="FILE", help="Training data; .gz and - are read too."
+)
 @click.option("--dev", metavar="FILE", help="Held-out data, scored after each epoch.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="Model file to write.")
 @format_option
@@ -45,7 +49,9 @@ def _real(value: str | None) -> float | None:
     type=click.Choice(["iob1", "iob2", "iobes"]),
     help="Convert span tags to this scheme for training; predictions come out in the file's own.",
 )
-@click.option("--strict", is_flag=True, help="Refuse irregular span tags instead of repairing them.")
+@click.option(
+    "--strict", is_flag=True, help="Refuse irregular span tags instead of repairing them."
+)
 @click.option(
     "--constraints",
     type=click.Choice(["none", "decode", "train"]),
@@ -53,7 +59,9 @@ def _real(value: str | None) -> float | None:
     show_default=True,
     help="Where tag pairs that the scheme forbids (O then I-X) are ruled out.",
 )
-@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="Order of the chain.")
+@click.option(
+    "--order", type=click.IntRange(1, 2), default=1, show_default=True, help="Order of the chain."
+)
 @click.option(
     "--loss",
     type=click.Choice(["crf", "softmax-margin", "svm", "perceptron"]),
@@ -61,9 +69,13 @@ def _real(value: str | None) -> float | None:
     show_default=True,
     help="A member of the loss family; --beta and --gamma choose any other.",
 )
-@click.option("--beta", type=float, help="Inverse temperature of the loss, above 0; 'inf' is legal.")
+@click.option(
+    "--beta", type=float, help="Inverse temperature of the loss, above 0; 'inf' is legal."
+)
 @click.option("--gamma", type=float, help="Weight of the Hamming cost in the loss, 0 or more.")
-@click.option("-C", "C", type=float, default=1.0, show_default=True, help="Regularization: lambda = 1/(C n).")
+@click.option(
+    "-C", "C", type=float, default=1.0, show_default=True, help="Regularization: lambda = 1/(C n)."
+)
 @click.option(
     "--algorithm",
     type=click.Choice(["sdca", "dca"]),
@@ -71,7 +83,9 @@ def _real(value: str | None) -> float | None:
     show_default=True,
     help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model.",
 )
-@click.option("--dual", type=click.Choice(["compact", "exact"]), help="sdca: state of an instance [compact].")
+@click.option(
+    "--dual", type=click.Choice(["compact", "exact"]), help="sdca: state of an instance [compact]."
+)
 @click.option(
     "--sampling",
     type=click.Choice(["uniform", "importance", "gap", "gap-importance", "gap-cost", "max"]),
@@ -80,7 +94,9 @@ def _real(value: str | None) -> float | None:
 @click.option("--nonuniform", type=float, help="sdca: share of draws that are not uniform [0.8].")
 @click.option("--epochs", type=int, help="At most this many passes [sdca 200, dca 10].")
 @click.option("--stop-gap", type=float, help="Stop at this certified duality gap [sdca 1e-3].")
-@click.option("--patience", type=int, help="Stop after this many epochs without a better dev score.")
+@click.option(
+    "--patience", type=int, help="Stop after this many epochs without a better dev score."
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,8 @@ COLUMN_NAMES = {
 NAMES = ("conllu", "conllx", "columns", "crfsuite", "text")
 
 
+_ATTRIBUTE = re.compile(r".=.|.:-?[0-9.]+$")  # w=the, or a value: weight:0.5
+
 Naming = Callable[[int], tuple[str, ...]]
 
 
@@ -85,7 +88,7 @@ def columns_format(n: int, tabs: bool, names: tuple[str, ...]) -> Format:
 def _sample(data: bytes, limit: int = 200) -> list[str]:
     """The first lines of a block that hold something."""
     lines: list[str] = []
-    for raw in data[: 1 << 18].split(b"\n"):
+    for raw in data[: 1 << 18].removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         line = raw.decode("utf-8", "replace").rstrip("\r")
         if line.strip():
             lines.append(line)
@@ -149,4 +152,5 @@ def _looks_crfsuite(split: list[list[str]]) -> bool:
     if len({len(fields) for fields in split}) > 3:
         return True
     attributes = [f for fields in split for f in fields[1:]]
-    return len(split[0]) > 2 and sum("=" in f for f in attributes) > 0.9 * len(attributes)
+    named = sum(1 for f in attributes if _ATTRIBUTE.search(f))
+    return len(split[0]) > 2 and named > 0.9 * len(attributes)

@@ -157,7 +157,15 @@ class KeyTable:
     def _grow(self) -> None:
         bigger = np.zeros((2 * self.slots.shape[0], 2), np.uint64)
         keys = self.keys()
-        _insert(keys, 0, bigger, 0, keys.size, np.empty(keys.size, np.int32), np.empty(keys.size, np.int64))
+        _insert(
+            keys,
+            0,
+            bigger,
+            0,
+            keys.size,
+            np.empty(keys.size, np.int32),
+            np.empty(keys.size, np.int64),
+        )
         self.slots = bigger
 
 
@@ -171,7 +179,7 @@ class Interner:
     def ids(self, buf: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Ids (int32) of the UTF-8 strings buf[starts[i]:ends[i]]."""
         ids, firsts = self.table.insert(hash_spans(buf, starts, ends))
-        data = memoryview(buf)
+        data = buf.data
         for a, b in zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True):
             self.strings.append(str(data[a:b], "utf-8"))
         return ids

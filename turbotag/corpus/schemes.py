@@ -70,32 +70,27 @@ def spans(prefix: np.ndarray, kind: np.ndarray, sentences: np.ndarray, strict: b
 @njit(cache=True, nogil=True)
 def _lenient_spans(prefix, kind, sentences):
     """startOfChunk and endOfChunk of conlleval.pl, with S as a span of its own."""
-    start, end, type_ = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)], [
-        np.int64(0) for _ in range(0)
-    ]
+    found = np.empty((3, prefix.size), np.int64)
+    n = 0
     for s in range(sentences.size - 1):
         p, opened = O, -1
         for t in range(sentences[s], sentences[s + 1] + 1):
             q = prefix[t] if t < sentences[s + 1] else O
             changed = t < sentences[s + 1] and p != O and q != O and kind[t] != kind[t - 1]
-            if opened >= 0 and (
-                q == O or q == B or q == S or changed or p == S or p == E
-            ):
-                start.append(opened)
-                end.append(t - 1)
-                type_.append(kind[opened])
+            if opened >= 0 and (q == O or q == B or q == S or changed or p == S or p == E):
+                found[0, n], found[1, n], found[2, n] = opened, t - 1, kind[opened]
+                n += 1
                 opened = -1
             if q != O and opened < 0:
                 opened = t
             p = q
-    return np.array(start, np.int64), np.array(end, np.int64), np.array(type_, np.int64)
+    return found[:, :n]
 
 
 @njit(cache=True, nogil=True)
 def _strict_spans(prefix, kind, sentences, closes):
-    start, end, type_ = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)], [
-        np.int64(0) for _ in range(0)
-    ]
+    found = np.empty((3, prefix.size), np.int64)
+    n = 0
     for s in range(sentences.size - 1):
         opened = -1
         for t in range(sentences[s], sentences[s + 1] + 1):
@@ -103,22 +98,17 @@ def _strict_spans(prefix, kind, sentences, closes):
             goes_on = opened >= 0 and (q == I or q == E) and kind[t] == kind[opened]
             if opened >= 0 and not goes_on:
                 if not closes:  # IOB2: a span ends where it is not continued
-                    start.append(opened)
-                    end.append(t - 1)
-                    type_.append(kind[opened])
+                    found[0, n], found[1, n], found[2, n] = opened, t - 1, kind[opened]
+                    n += 1
                 opened = -1
-            if goes_on and q == E:
-                start.append(opened)
-                end.append(t)
-                type_.append(kind[opened])
+            if (goes_on and q == E) or q == S:
+                begin = t if q == S else opened
+                found[0, n], found[1, n], found[2, n] = begin, t, kind[t]
+                n += 1
                 opened = -1
-            elif q == S:
-                start.append(t)
-                end.append(t)
-                type_.append(kind[t])
             elif q == B:
                 opened = t
-    return np.array(start, np.int64), np.array(end, np.int64), np.array(type_, np.int64)
+    return found[:, :n]
 
 
 @dataclass(frozen=True)
@@ -188,7 +178,9 @@ def convert(
     codes = prefix * (len(tags.types) + 1) + kind + 1
     unique, new = np.unique(codes, return_inverse=True)
     width = len(tags.types) + 1
-    names = [tag(int(c) // width, tags.types[int(c) % width - 1] if c % width else "") for c in unique]
+    names = [
+        tag(int(c) // width, tags.types[int(c) % width - 1] if c % width else "") for c in unique
+    ]
     return names, new.astype(np.int32)
 
 

@@ -19,7 +19,9 @@ class Edits:
         self._choice: list[np.ndarray] = []
         self._strings: list[str] = []
 
-    def _put(self, starts: np.ndarray, ends: np.ndarray, strings: list[str], ids: np.ndarray) -> None:
+    def _put(
+        self, starts: np.ndarray, ends: np.ndarray, strings: list[str], ids: np.ndarray
+    ) -> None:
         self._starts.append(starts)
         self._ends.append(ends)
         self._choice.append(ids.astype(np.int64) + len(self._strings))

@@ -103,8 +103,8 @@ class Extractor:
             if column in FLAGS:
                 out[:, n] = 0
                 starts, ends = block.sentences[:-1], block.sentences[1:] - 1
-                where = {"bias": slice(None), "first": starts, "last": ends}[column]
-                out[where, n] = keys[0]
+                tokens = {"bias": np.arange(block.n_tokens), "first": starts, "last": ends}
+                out[tokens[column], n] = keys[0]
             elif column.startswith("gaz:"):
                 out[:, n] = np.where(ids[column] > 0, keys[ids[column]], np.uint64(0))
             else:

@@ -12,7 +12,8 @@
     attributes            the attributes, with their values, of a CRFsuite file
 
 Outside the sentence every value is a boundary mark. A template does not fire where one of its
-attributes is empty (a prefix of four letters of a shorter word, a flag that is off). The text of a template, not its place in the file, is part of its keys.
+attributes is empty (a prefix of four letters of a shorter word, a flag that is off). The text of a
+template, not its place in the file, is part of its keys.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ def score(
         return None
     names = p.types
     in_gold = schemes.spans(g.prefix[gold_ids], g.type[gold_ids], sentences, strict).keys()
-    in_pred = schemes.spans(p.prefix[predicted_ids], p.type[predicted_ids], sentences, strict).keys()
+    in_pred = schemes.spans(
+        p.prefix[predicted_ids], p.type[predicted_ids], sentences, strict
+    ).keys()
     types = {name: Counts() for name in names}
     for _, _, k in in_gold:
         types[names[k]].gold += 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from turbotag.corpus.schemes import parse
 from turbotag.errors import DataError
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import Corpus, Options, Score, read_gold, score_tags
@@ -11,8 +14,6 @@ from turbotag.models.training import Corpus, Options, Score, read_gold, score_ta
 
 def _spans(gold: Corpus, predicted: list[str]) -> bool:
     """Whether tags on both sides are span tags (and not only O)."""
-    from turbotag.corpus.schemes import parse
-
     tags = parse(gold.strings)
     return tags is not None and bool(tags.types) and parse(predicted) is not None
 
@@ -51,6 +52,7 @@ def _same_tokens(gold: Corpus, predicted: Corpus) -> None:
 
 def evaluate_model(options: Options, tagger: Tagger, gold_path: str, strict: bool) -> Score:
     """Tag a gold file and compare."""
+    options = replace(options, format=options.format or tagger.input_format)
     target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
     gold = read_gold(options, gold_path, options.target or target)
     unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -30,13 +30,13 @@ class Output:
 def predict(
     tagger: Tagger,
     path: str,
-    out: BinaryIO,
+    out: IO[bytes],
     output: Output = Output(),  # noqa: B008
     format: str | None = None,
     threads: int = 1,
 ) -> int:
     """Tag a file (or '-') into `out`; returns the number of tokens."""
-    blocks = stream(path, format, tagger.naming)
+    blocks = stream(path, format or tagger.input_format, tagger.naming)
     total = 0
     for data, tokens in _in_order(tagger, blocks, output, threads):
         out.write(data)

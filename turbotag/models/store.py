@@ -21,7 +21,7 @@ _KEY = "turbotag"  # one metadata entry: several would be written in random orde
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write to a temporary name in the same folder and rename: the old file or the whole new one."""
+    """Write to a temporary name in the same folder and rename: the old file or the new one."""
     target = Path(path)
     if target.exists() and not target.is_file():  # a device or a pipe cannot be renamed over
         try:
@@ -69,7 +69,9 @@ def check_writable(path: str) -> None:
 
 def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model or a checkpoint."""
-    text = json.dumps({"format_version": FORMAT_VERSION, "kind": kind, **header}, ensure_ascii=False)
+    text = json.dumps(
+        {"format_version": FORMAT_VERSION, "kind": kind, **header}, ensure_ascii=False
+    )
     contiguous = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
     write_atomically(path, save(contiguous, metadata={_KEY: text}))
 

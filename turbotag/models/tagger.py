@@ -49,8 +49,8 @@ class Tagger:
     """A trained tagger.
 
     header: everything that is not an array (labels, scheme, templates, columns, certificate, ...);
-    keys: (rows,) uint64 feature keys; weights: (rows + shared rows, K) float32, the transitions from
-    label j after the features and at order 2 the rows of label pairs after those.
+    keys: (rows,) uint64 feature keys; weights: (rows + shared rows, K) float32, the transitions
+    from label j after the features and at order 2 the rows of label pairs after those.
     """
 
     def __init__(
@@ -87,6 +87,11 @@ class Tagger:
 
     # ---- Reading ---------------------------------------------------------------------------------
 
+    @property
+    def input_format(self) -> str | None:
+        """The only format that a model can read, if there is only one."""
+        return "crfsuite" if self.extractor.attributes else None
+
     def naming(self, n: int) -> tuple[str, ...]:
         """Names of the columns of an input with n columns; the predicted one may be missing."""
         names = tuple(self.header["columns"])
@@ -98,7 +103,9 @@ class Tagger:
             return names
         if n == len(without):
             return without
-        return names[:n] if n < len(names) else names + tuple(f"col{i}" for i in range(len(names), n))
+        return (
+            names[:n] if n < len(names) else names + tuple(f"col{i}" for i in range(len(names), n))
+        )
 
     def target(self, fmt: Format) -> int | None:
         """Where the predicted column stands in an input, None if it has none."""
@@ -225,7 +232,9 @@ class Tagger:
             paths = np.concatenate([paths[:, :1] // K, paths % K], axis=1)
         return paths, np.exp(best - log_z)
 
-    def output_labels(self, tags: np.ndarray, sentences: np.ndarray) -> tuple[list[str], np.ndarray]:
+    def output_labels(
+        self, tags: np.ndarray, sentences: np.ndarray
+    ) -> tuple[list[str], np.ndarray]:
         """Tags in the scheme that the training file had: (strings, ids)."""
         scheme, wanted = self.header["scheme"], self.header["file_scheme"]
         if scheme == wanted:
@@ -261,7 +270,9 @@ class Tagger:
         K, order = len(header["labels"]), header["order"]
         shape = (keys.size + sum(K**o for o in range(1, order + 1)), K)
         if keys.dtype != np.uint64 or weights.dtype != np.float32 or weights.shape != shape:
-            raise ValueError(f"weights are {weights.shape} {weights.dtype}, expected {shape} float32")
+            raise ValueError(
+                f"weights are {weights.shape} {weights.dtype}, expected {shape} float32"
+            )
         if not np.isfinite(weights).all():
             raise ValueError("weights are not finite")
         gazetteers = [

@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +90,9 @@ def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
             raise UsageError(
                 f"{path} is {fmt.name}, which has no {task} column: name one with --target"
             )
-        asked = "upos" if fmt.ids else "chunk" if task == "chunk" and "chunk" in fmt.columns else "tag"
+        asked = (
+            "upos" if fmt.ids else "chunk" if task == "chunk" and "chunk" in fmt.columns else "tag"
+        )
     at = fmt.index(asked)
     if at is None or (at == 0 and not asked.isdigit()):
         has = ", ".join(fmt.columns)
@@ -122,7 +124,7 @@ def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | No
     Returns (scheme to train in, scheme of the file), or (None, None) for tags that are not spans.
     """
     name, n = column_name(corpus), len(corpus.strings)
-    if n > MANY_TAGS or n > 20 and n > 0.2 * corpus.ids.size:
+    if n > MANY_TAGS or (n > 20 and n > 0.2 * corpus.ids.size):
         echo(
             f"warning: column {name!r} of {corpus.block.path} has {n} different values: "
             "is it the tag column? (--target names another)"
@@ -262,11 +264,15 @@ def train(
     check(options)
     store.check_writable(output)
     loss = losses.loss(options.loss, options.beta, options.gamma)
+    if options.template and () in templates.parse(
+        templates.load(options.template), options.template
+    ):
+        options = replace(options, format="crfsuite")
     corpus = read_gold(options, options.train)
     block = corpus.block
     echo(
-        f"{block.path}: {block.format.name}, {block.n_sentences} sentences, {block.n_tokens} tokens, "
-        f"tags in column {column_name(corpus)!r}"
+        f"{block.path}: {block.format.name}, {block.n_sentences} sentences, "
+        f"{block.n_tokens} tokens, tags in column {column_name(corpus)!r}"
     )
     scheme, file_scheme = prepare_tags(corpus, options, echo)
     labels = sorted_labels(corpus)
@@ -280,7 +286,10 @@ def train(
     if not crfsuite and block.format.columns[corpus.target] in extractor.columns:
         raise UsageError(f"template {template!r} reads column {target!r}, which is to be predicted")
     features = index_features(block, extractor)
-    echo(f"{features.keys.size} attributes, {len(labels)} labels, {len(extractor.templates)} templates")
+    echo(
+        f"{features.keys.size} attributes, {len(labels)} labels, "
+        f"{len(extractor.templates)} templates"
+    )
 
     mask = schemes.mask(labels, scheme) if scheme and options.constraints == "train" else None
     problem = ChainProblem(
@@ -371,7 +380,9 @@ def train(
 def load_checkpoint(path: str, mark: str) -> tuple[dict[str, np.ndarray], str]:
     header, arrays = store.load_file(path, "checkpoint")
     if header.get("mark") != mark:
-        raise DataError("is of a training with other data or options; remove it or repeat them", path)
+        raise DataError(
+            "is of a training with other data or options; remove it or repeat them", path
+        )
     return arrays, header["state"]
 
 

@@ -63,7 +63,7 @@ class Optimizer:
     def finish(self) -> None:
         """Called before a certificate that may be the last."""
 
-    dual: float | None = None
+    dual: Any = None  # running dual objective, where an optimizer keeps one
 
     def gap_estimate(self) -> float | None:
         """A cheap estimate of the gap, or None if only a full pass can tell."""

@@ -9,7 +9,9 @@ import numpy as np
 
 from turbotag.optim.problem import Problem
 
-TOLERANCE = 1e-9  # a gap this far below zero, relative to the terms it is the difference of, is a bug
+TOLERANCE = (
+    1e-9  # a gap this far below zero, relative to the terms it is the difference of, is a bug
+)
 
 
 class NegativeGapError(ArithmeticError):

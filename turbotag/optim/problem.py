@@ -29,7 +29,7 @@ class Problem(Protocol):
         ...
 
     def oracle(self, i: int, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """(value, theta, nu): theta = s + gamma p, value = log Z(beta theta)/beta, the marginals nu.
+        """(value, theta, nu): theta = s + gamma p, value = log Z(beta theta)/beta, marginals nu.
 
         Then the loss is value - theta'z and the entropy of nu over beta is value - theta'nu; at
         beta = inf, value is the maximum, nu its indicator and that entropy 0.

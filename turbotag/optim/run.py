@@ -73,7 +73,12 @@ class _Loop:
         trace: Trace,
         dev_score: Callable[[np.ndarray], float] | None,
     ):
-        self.optimizer, self.limits, self.trace, self.dev_score = optimizer, limits, trace, dev_score
+        self.optimizer, self.limits, self.trace, self.dev_score = (
+            optimizer,
+            limits,
+            trace,
+            dev_score,
+        )
         self.stopped: str | None = None if limits.epochs > 0 else "no epochs were asked for"
         self.best: float | None = None
         self.best_epoch = 0

@@ -8,9 +8,9 @@ exact    the published algorithm: the dual variable of an instance is its clique
 compact  ours: an instance keeps its stats mu and one number h, a lower bound of its entropy (over
          beta). Entropy is concave, so h <- (1-eta) h + eta H(nu)/beta stays one along
          mu <- (1-eta) mu + eta nu, and so does that plus the information gain of one variable
-         (structures/mixture); the dual with h is still a lower bound of P*. Without the gain the line
-         search is eta = clip(gap / (lambda n |v|^2), 0, 1). With beta = inf all entropies are 0 and
-         this is block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013).
+         (structures/mixture); the dual with h is still a lower bound of P*. Without the gain the
+         line search is eta = clip(gap / (lambda n |v|^2), 0, 1). With beta = inf all entropies are
+         0 and this is block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from turbotag.optim.sampling import SCHEMES, Sampler
 
 LINE_SEARCH_PRECISION = 1e-3  # of the slope at 0: Le Priol et al., appendix C
 MAX_NEWTON = 50
-START_EPS = 1e-3  # exact mode starts at (1-eps) gold + eps uniform: logs must be finite (appendix A)
+START_EPS = (
+    1e-3  # exact mode starts at (1-eps) gold + eps uniform: logs must be finite (appendix A)
+)
 
 
 class SDCA(Optimizer):
@@ -54,10 +56,12 @@ class SDCA(Optimizer):
         if not 0.0 <= self.param["nonuniform"] <= 1.0:
             raise UsageError("--nonuniform must lie between 0 and 1")
         self.W = np.zeros(problem.shape)
-        self.dual = 0.0
+        self.dual: float = 0.0
         self.gaps = np.ones(problem.n)
         self.duals: CompactDual | ExactDual = (
-            ExactDual(cast(CliqueProblem, problem), lam, self.W) if exact else CompactDual(problem, lam)
+            ExactDual(cast(CliqueProblem, problem), lam, self.W)
+            if exact
+            else CompactDual(problem, lam)
         )
         if exact:
             self.dual = self.duals.objective(self.W)
@@ -131,8 +135,8 @@ class SDCA(Optimizer):
 
 
 class CompactDual:
-    """mu_i and h_i, starting at the gold stats and 0. The first step of a block has the closed form,
-    so the first epoch is one of DCA (Martins et al. 2010), exactly."""
+    """mu_i and h_i, starting at the gold stats and 0. The first step of a block has the closed
+    form, so the first epoch is one of DCA (Martins et al. 2010), exactly."""
 
     def __init__(self, problem: Problem, lam: float):
         self.problem, self.scale = problem, lam * problem.n

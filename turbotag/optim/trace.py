@@ -1,4 +1,4 @@
-"""The trace of a run: a row an epoch, as an aligned table for people and JSON lines for programs."""
+"""The trace of a run: a row an epoch, as a table for people and JSON lines for programs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def card(tagger: Tagger) -> str:
         f"             sha256 {d['sha256']}",
         f"command      {h['command']}",
         "algorithm    " + ", ".join(f"{k} {v}" for k, v in h["algorithm"].items()),
-        f"loss         {h['loss']['name']} (beta {h['loss']['beta']}, gamma {h['loss']['gamma']:g})",
+        "loss         {name} (beta {beta}, gamma {gamma:g})".format(**h["loss"]),
         f"certificate  primal {c['primal']:.9f}, dual {c['dual']:.9f}, gap {c['gap']:.3e} "
         f"after {h['epochs']} epochs",
         f"size         {tagger.keys.size} features, order {tagger.order}, "

@@ -13,7 +13,9 @@ def _row(name: str, c: Counts) -> str:
     )
 
 
-_HEADER = f"{'':<12}{'precision':>10}{'recall':>8}{'F1':>8}{'gold':>8}{'predicted':>11}{'correct':>9}"
+_HEADER = (
+    f"{'':<12}{'precision':>10}{'recall':>8}{'F1':>8}{'gold':>8}{'predicted':>11}{'correct':>9}"
+)
 
 
 def score_table(score: SpanScore | TagScore) -> str:

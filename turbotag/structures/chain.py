@@ -129,8 +129,8 @@ def messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c):
 def forward_backward(theta, T, K, beta, allowed, start, end, nu):
     """Returns log_partition of the potentials beta*theta and writes the marginals into nu.
 
-        mu[t, k] = alpha[t, k] * b[t, k]
-        xi[j, k] = E[j, k] * sum_t alpha[t-1, j] * g[t, k]
+    mu[t, k] = alpha[t, k] * b[t, k]
+    xi[j, k] = E[j, k] * sum_t alpha[t-1, j] * g[t, k]
     """
     E, c = np.empty((K, K)), np.empty(T)
     eu, alpha, b = np.empty((T, K)), np.empty((T, K)), np.empty((T, K))

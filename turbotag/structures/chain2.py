@@ -21,8 +21,8 @@ from turbotag.structures.elementary import exp
 def forward_backward(theta, T, K, beta, allowed, start, end, nu):
     """Returns log_partition of beta*theta and writes the marginals into nu.
 
-        alpha[t, j, k] = eu[t, k] * E[j, k] * sum_i alpha[t-1, i, j] * G[i, j, k] / c[t]
-        b[t-1, i, j]   = sum_k G[i, j, k] * E[j, k] * eu[t, k] * b[t, j, k] / c[t]
+    alpha[t, j, k] = eu[t, k] * E[j, k] * sum_i alpha[t-1, i, j] * G[i, j, k] / c[t]
+    b[t-1, i, j]   = sum_k G[i, j, k] * E[j, k] * eu[t, k] * b[t, j, k] / c[t]
     """
     first = T * K + K * K
     nu[T * K :] = 0.0

@@ -121,7 +121,7 @@ class ChainProblem:
     def mixture_step(
         self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
     ) -> tuple[float, float]:
-        """(eta, entropy gain): see structures/mixture; the variables are the labels of the words."""
+        """(eta, entropy gain): see structures/mixture; its variables are the labels of words."""
         shape = int(self.lengths[i]), self.K
         cut = shape[0] * shape[1]
         return mixture.step(
@@ -239,7 +239,11 @@ def _radius_sq(offsets, rows, values, lengths):
     for i in range(lengths.size):
         total, run = 0.0, 0.0
         for o in range(offsets[i], offsets[i + 1]):
-            run = run + abs(values[o]) if o > offsets[i] and rows[o] == rows[o - 1] else abs(values[o])
+            run = (
+                run + abs(values[o])
+                if o > offsets[i] and rows[o] == rows[o - 1]
+                else abs(values[o])
+            )
             if o + 1 == offsets[i + 1] or rows[o + 1] != rows[o]:
                 total += run * run
         out[i] = 2.0 * (total + (lengths[i] - 1.0) ** 2)

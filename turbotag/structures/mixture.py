@@ -2,9 +2,9 @@
 
 Let Y be drawn from p with probability 1-eta and from q with probability eta, Z saying which. Then
     H((1-eta) p + eta q) = (1-eta) H(p) + eta H(q) + I(Z; Y),
-and the compact dual, which knows neither p nor q as a whole, would have to drop I(Z; Y) >= 0. But it
-knows the marginals of every single variable Y_t (the label of a word, the head of a modifier), and by
-the data processing inequality
+and the compact dual, which knows neither p nor q as a whole, would have to drop I(Z; Y) >= 0. But
+it knows the marginals of every single variable Y_t (the label of a word, the head of a modifier),
+and by the data processing inequality
     I(Z; Y) >= I(Z; Y_t) = H((1-eta) p_t + eta q_t) - (1-eta) H(p_t) - eta H(q_t)    for every t.
 So adding the largest of them keeps h a lower bound of the entropy. It saves a sixth of the epochs.
 """

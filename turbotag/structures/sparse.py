@@ -27,9 +27,7 @@ def sort_occurrences(offsets, rows, positions, values):
             for o in range(a + step, b):
                 row, position, value = rows[o], positions[o], values[o]
                 p = o - step
-                while p >= a and (
-                    rows[p] > row or (rows[p] == row and positions[p] > position)
-                ):
+                while p >= a and (rows[p] > row or (rows[p] == row and positions[p] > position)):
                     rows[p + step] = rows[p]
                     positions[p + step] = positions[p]
                     values[p + step] = values[p]

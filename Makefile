@@ -1,0 +1,49 @@
+# Everything runs in a virtual environment in .venv, made on first use.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+DATA   ?= ../shared/data
+OUT    := build-demo
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@
+
+# Train a part-of-speech and an entity tagger on the embedded corpus, tag, score and look inside.
+demo: $(VENV)/.installed
+	mkdir -p $(OUT)
+	$(BIN)/turbotag train --task pos --train data/demo/train.conllu --dev data/demo/dev.conllu \
+	    -o $(OUT)/pos.model
+	$(BIN)/turbotag train --task ner --train data/demo/train.iob2 --dev data/demo/dev.iob2 \
+	    -o $(OUT)/ner.model
+	$(BIN)/turbotag predict $(OUT)/ner.model data/demo/test.iob2 -o $(OUT)/test.iob2
+	@echo; echo "== entities in data/demo/test.iob2: word, tag, probability of tag and of entity =="
+	$(BIN)/turbotag predict $(OUT)/ner.model data/demo/test.iob2 --marginals | head -n 12
+	@echo; echo "== eval: entities (synthetic data: the scores say nothing about real text) =="
+	$(BIN)/turbotag eval data/demo/test.iob2 $(OUT)/test.iob2
+	@echo; echo "== eval: parts of speech =="
+	$(BIN)/turbotag eval --model $(OUT)/pos.model data/demo/test.conllu
+	@echo; echo "== inspect: what the entity model looks at =="
+	$(BIN)/turbotag inspect $(OUT)/ner.model --label B-PER
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Race python-crfsuite on CoNLL-2000 (DATA names the folder with conll2000/).
+bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python scripts/bench_tagger.py --train $(DATA)/conll2000/train.txt --test $(DATA)/conll2000/test.txt
+
+# numba's cache does not see that a kernel in another file changed: clean after editing kernels.
+clean:
+	rm -rf $(OUT) build dist *.egg-info
+	find turbotag tests -name '*.nbi' -delete -o -name '*.nbc' -delete

@@ -1,0 +1,240 @@
+"""The command line as a user runs it: real processes, files, pipes, bad input, interrupts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))
+TURBOTAG = [sys.executable, "-m", "turbotag"]
+
+
+def run(*arguments, stdin=None, **options):
+    return subprocess.run(
+        [*TURBOTAG, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=not isinstance(stdin, bytes),
+        timeout=300,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "ner.model"
+    done = run(
+        "train", "--task", "ner", "--train", TRAIN, "--dev", DEV, "--stop-gap", 0.1, "-o", path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "certificate: primal" in done.stderr
+    assert "IOB2, 3 types" in done.stderr
+    return path
+
+
+def test_help_imports_no_numba():
+    code = """
+import sys
+from turbotag.cli.main import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+assert "numba" not in sys.modules and "numpy" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for command in ("train", "predict", "eval", "inspect"):
+        assert command in done.stdout
+        assert run(command, "--help").returncode == 0
+
+
+def test_predict_eval_inspect(model, tmp_path):
+    out = tmp_path / "out"
+    assert run("predict", model, TEST, "-o", out).returncode == 0
+    piped = run("predict", model, "-", stdin=Path(TEST).read_text())
+    assert piped.stdout == out.read_text()
+    assert piped.stderr == ""
+    table = run("eval", TEST, out)
+    assert "convention: conlleval" in table.stdout
+    by_model = json.loads(run("eval", "--model", model, TEST, "--json").stdout)
+    by_file = json.loads(run("eval", TEST, out, "--json").stdout)
+    assert by_model == by_file
+    assert by_file["f1"] > 0.9
+    shown = run("inspect", model, "--label", "B-PER", "--top", 3).stdout
+    assert "certificate" in shown
+    assert "B-PER -> I-PER" in shown
+    assert json.loads(run("inspect", model, "--json").stdout)["task"] == "ner"
+    assert "shortshape[0]" in run("inspect", model, "--templates").stdout
+
+
+def test_plain_tokens_from_a_pipe(model):
+    done = run("predict", model, stdin="Dr.\nQuill\nsings\n.\n")
+    assert done.stdout.splitlines() == ["Dr.\tB-PER", "Quill\tI-PER", "sings\tO", ".\tO"]
+
+
+def test_trace_is_json_lines_and_last_row_is_certified(tmp_path):
+    log = tmp_path / "log"
+    done = run(
+        "train",
+        "--task",
+        "ner",
+        "--train",
+        TRAIN,
+        "--epochs",
+        3,
+        "--log",
+        log,
+        "-q",
+        "-o",
+        tmp_path / "m",
+    )
+    assert done.stderr == ""
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [r["epoch"] for r in rows] == [1, 2, 3, 3]
+    assert rows[-1]["certified"]
+    assert rows[-1]["gap"] == pytest.approx(rows[-1]["primal"] - rows[-1]["dual"])
+    assert rows[-1]["gap"] >= 0
+
+
+def one_sentence(done, code, *words):
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    said = [x for x in done.stderr.splitlines() if x.startswith(("turbotag:", "Error:"))]
+    assert len(said) == 1, done.stderr
+    for word in words:
+        assert word in said[0], said[0]
+
+
+def bad_files(tmp_path):
+    def file(name, data):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return {
+        "columns": (file("columns", b"a O\nb\n"), "line 2", "expected 2 columns"),
+        "byte": (file("byte", b"a O\nb\xff O\n"), "line 2", "UTF-8"),
+        "empty": (file("empty", b""), "empty"),
+        "binary": (file("binary", bytes(range(256))), "line 1", "NUL"),
+        "directory": (tmp_path, "directory"),
+        "missing": (tmp_path / "none", "no such file"),
+    }
+
+
+@pytest.mark.parametrize("name", ["columns", "byte", "empty", "binary", "directory", "missing"])
+def test_bad_data(name, model, tmp_path):
+    path, *words = bad_files(tmp_path)[name]
+    out = tmp_path / "out"
+    before = sorted(os.listdir(tmp_path))
+    one_sentence(run("train", "--task", "ner", "--train", path, "-o", out), 1, str(path), *words)
+    one_sentence(run("predict", model, path, "-o", out), 1, str(path), *words)
+    one_sentence(run("eval", path, path), 1, str(path), *words)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_strict_tags(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("a O\nb I-X\n\nc B-X\n")
+    out = tmp_path / "m"
+    done = run("train", "--task", "ner", "--strict", "--train", path, "-o", out)
+    one_sentence(done, 1, f"{path}, line 2", "I-X")
+    assert not out.exists()
+
+
+def test_bad_models(model, tmp_path):
+    cut = tmp_path / "cut"
+    cut.write_bytes(model.read_bytes()[:-100])
+    one_sentence(run("predict", cut, TEST), 1, str(cut), "damaged or truncated")
+    newer = tmp_path / "newer"
+    newer.write_bytes(
+        model.read_bytes().replace(b'\\"format_version\\": 1', b'\\"format_version\\": 9')
+    )
+    one_sentence(run("predict", newer, TEST), 1, "format version 9")
+    one_sentence(run("predict", TEST, TEST), 1, TEST, "not a turbotag model")
+    one_sentence(run("predict", tmp_path, TEST), 1, "directory")
+    one_sentence(run("inspect", tmp_path / "none"), 1, "no such file")
+
+
+def test_bad_usage(model, tmp_path):
+    train = ["train", "--task", "ner", "--train", TRAIN, "-o", tmp_path / "x"]
+    one_sentence(run(*train, "-C", "nan"), 2, "C is nan")
+    one_sentence(run(*train, "-C", "-1"), 2, "C is -1")
+    one_sentence(run(*train, "--beta", "0"), 2, "beta")
+    one_sentence(run(*train, "--algorithm", "dca", "--dual", "exact"), 2, "no parameter 'dual'")
+    one_sentence(run(*train, "--loss", "svm", "--dual", "exact"), 2, "finite beta")
+    one_sentence(run(*train, "--gazetteer", "x"), 2, "NAME=FILE")
+    one_sentence(run(*train, "--template", tmp_path / "none"), 1, "no such template file")
+    one_sentence(run("eval", TEST), 2, "PREDICTED or --model")
+    one_sentence(run("inspect", model, "--label", "NO"), 2, "unknown label")
+    assert os.listdir(tmp_path) == []
+
+
+def test_full_disk(model, tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")  # only Linux has it
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*TURBOTAG, "predict", str(model), TEST], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    one_sentence(done, 1, "no space left")
+    one_sentence(run("predict", model, TEST, "-o", "/dev/full"), 1, "no space left")
+    done = run("train", "--task", "ner", "--train", TRAIN, "--epochs", 1, "-o", "/dev/full")
+    one_sentence(done, 1, "no space left")
+
+
+def test_closed_pipe_ends_quietly(model, tmp_path):
+    big = tmp_path / "big"
+    big.write_bytes(Path(TEST).read_bytes() * 300)
+    command = f"{sys.executable} -m turbotag predict {model} {big} | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+
+
+def start_training(out, *more):
+    options = f"--task ner --train {TRAIN} --stop-gap 1e-9 --epochs 40 --checkpoint-seconds 0"
+    command = [*TURBOTAG, "train", *options.split(), *more, "-o", str(out)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path, process):
+    for _ in range(600):
+        if path.exists():
+            return
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    raise AssertionError("no checkpoint")
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
+    whole = start_training(tmp_path / "whole")
+    assert whole.wait(300) == 0
+    out, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
+    process = start_training(out)
+    wait_for(checkpoint, process)
+    process.send_signal(kill)
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode != 0
+    assert "Traceback" not in stderr
+    assert not out.exists()
+    if kill == signal.SIGINT:
+        assert process.returncode == 130
+        assert "interrupted" in stderr
+    other = run("train", "--task", "ner", "--train", TRAIN, "-C", 2, "--resume", "-o", out)
+    one_sentence(other, 1, "other data or options")
+    resumed = start_training(out, "--resume")
+    assert "resuming" in resumed.communicate(timeout=300)[1]
+    ours, theirs = out.read_bytes(), (tmp_path / "whole").read_bytes()
+    # the header keeps the command, which differs; everything after it is equal
+    assert ours[-(len(ours) // 2) :] == theirs[-(len(ours) // 2) :]
+    assert not checkpoint.exists()

@@ -1,0 +1,212 @@
+"""Reading: every format, equality with the conllu package, and errors that name file and line."""
+
+import gzip
+
+import conllu
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turbotag.corpus.formats import given_names
+from turbotag.corpus.reader import read, stream
+from turbotag.corpus.writer import Edits
+from turbotag.errors import DataError, UsageError
+
+
+def write(tmp_path, text, name="data.txt"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+FORMATS = {
+    "columns": "Ada NNP B-NP\nsings VBZ B-VP\n\nLeon NNP B-NP\n",
+    "crfsuite": "B-NP\tw=Ada\tp=NNP\nB-VP\tw=sings\n\nB-NP\tw=Leon\tp=NNP:2.0\n",
+    "conllu": "# a\n1\tAda\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n"
+    "2\tsings\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+    "1\tLeon\t_\tPROPN\t_\t_\t0\troot\t_\t_\n\n",
+    "text": "Ada\nsings\n\nLeon\n",
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("change", ["plain", "crlf", "bom", "blanks", "gz", "no end"])
+def test_formats_are_recognised(tmp_path, name, change):
+    text = FORMATS[name]
+    if change == "crlf":
+        text = text.replace("\n", "\r\n")
+    if change == "blanks":
+        text = "\n\n" + text.replace("\n\n", "\n\n \n\t\n") + "\n\n"
+    if change == "no end":
+        text = text.rstrip("\n")
+    data = (b"\xef\xbb\xbf" if change == "bom" else b"") + text.encode()
+    if change == "gz":
+        data = gzip.compress(data)
+    block = read(write(tmp_path, data, "f.gz" if change == "gz" else "f"))
+    assert block.format.name == name
+    assert block.sentences.tolist() == [0, 2, 3]
+    if name != "crfsuite":
+        at = block.format.index("word")
+        assert block.strings(at) == ["Ada", "sings", "Leon"]
+
+
+def test_conllx_by_extension(tmp_path):
+    text = FORMATS["conllu"].replace("# a\n", "")
+    assert read(write(tmp_path, text, "a.conllx")).format.name == "conllx"
+    assert read(write(tmp_path, text, "a.conllu")).format.name == "conllu"
+
+
+def test_docstart_ends_a_sentence(tmp_path):
+    block = read(
+        write(tmp_path, "-DOCSTART- -X- O\nAda N B\nsings V O\n-DOCSTART- -X- O\nLeon N B\n")
+    )
+    assert block.sentences.tolist() == [0, 2, 3]
+
+
+def test_hash_is_a_token_in_columns_but_a_comment_line_is_not(tmp_path):
+    block = read(write(tmp_path, "# sent_id = 1\n#\tO\nwin\tO\n\n# text = x\nso\tO\n"))
+    assert block.strings(0) == ["#", "win", "so"]
+
+
+def test_override_and_column_names(tmp_path):
+    path = write(tmp_path, "a b\nc d\n")
+    assert read(path).format.columns == ("word", "tag")
+    assert read(path, naming=given_names(("pos", "word"))).format.index("word") == 1
+    assert read(path, "crfsuite").format.name == "crfsuite"
+    with pytest.raises(UsageError, match="--columns names 3"):
+        read(path, naming=given_names(("a", "b", "c")))
+
+
+BAD = {
+    "too few columns": (b"Ada NNP B-NP\nsings VBZ\n", 2, "expected 3 columns, found 2"),
+    "too many columns": (b"Ada NNP O\n\nsings VBZ O O\n", 3, "expected 3 columns, found 4"),
+    "bad byte": (b"Ada O\nsi\xffngs O\n", 2, "0xff is not valid UTF-8"),
+    "binary": (b"\x7fELF\x00\x01\n", 1, "NUL byte"),
+    "gzip without extension": (gzip.compress(b"Ada O\n" * 9, mtime=0), 1, "gzip"),
+    "conllu id": (
+        b"1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n3\tb\t_\t_\t_\t_\t_\t_\t_\t_\n",
+        2,
+        "expected ID 2",
+    ),
+    "conllu range": (b"1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n2-x\tb\t_\t_\t_\t_\t_\t_\t_\t_\n", 2, "ID"),
+    "conllu empty": (b"1\ta\t\t_\t_\t_\t_\t_\t_\t_\n", 1, "lemma is empty"),
+    "comment inside": (b"1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n# x\n", 2, "expected 10"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_name_the_line(tmp_path, name):
+    data, line, words = BAD[name]
+    path = write(tmp_path, data)
+    for reader in (read, lambda p: list(stream(p, block_bytes=16))):
+        with pytest.raises(DataError) as error:
+            reader(path)
+        assert words in str(error.value)
+        assert path in str(error.value)
+        if name != "gzip without extension":
+            assert f"line {line}:" in str(error.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
+def test_files_without_tokens(tmp_path, data):
+    with pytest.raises(DataError, match=r"is empty|no tokens"):
+        read(write(tmp_path, data))
+
+
+def test_missing_and_directory(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read(str(tmp_path / "none"))
+    with pytest.raises(DataError, match="directory"):
+        read(str(tmp_path))
+
+
+def test_truncated_gzip(tmp_path):
+    data = gzip.compress(b"Ada O\n" * 1000)[:30]
+    with pytest.raises(DataError, match="cannot be read"):
+        read(write(tmp_path, data, "x.gz"))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 4096])
+def test_streaming_in_any_block_size_gives_the_same_sentences(tmp_path, size):
+    text = "".join(f"w{i} O\n" + ("\n" if i % 3 == 0 else "") for i in range(50))
+    path = write(tmp_path, text)
+    whole = read(path)
+    words, lines, sentences = [], [], 0
+    for block in stream(path, block_bytes=size):
+        words += block.strings(0)
+        lines += block.lines.tolist()
+        sentences += block.n_sentences
+    assert words == whole.strings(0)
+    assert lines == whole.lines.tolist()
+    assert sentences == whole.n_sentences
+
+
+field = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl", "Zp", "Cs")),
+    min_size=1,
+    max_size=6,
+).filter(lambda s: not s.startswith("#"))
+
+
+@st.composite
+def conllu_files(draw):
+    """Valid CoNLL-U with comments, multiword ranges and empty nodes."""
+    lines = []
+    for _ in range(draw(st.integers(1, 4))):
+        for _ in range(draw(st.integers(0, 2))):
+            lines.append("# " + draw(field))
+        n = draw(st.integers(1, 4))
+        for i in range(1, n + 1):
+            if i < n and draw(st.booleans()):
+                lines.append(f"{i}-{i + 1}\t{draw(field)}" + "\t_" * 8)
+            head = draw(st.integers(0, n))
+            columns = [str(i), *(draw(field) for _ in range(4)), "_", str(head), "dep", "_", "_"]
+            lines.append("\t".join(columns))
+            if draw(st.integers(0, 5)) == 0:
+                lines.append(f"{i}.1\t{draw(field)}" + "\t_" * 8)
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+@settings(max_examples=100, deadline=None)
+@given(conllu_files())
+def test_equal_to_the_conllu_package(tmp_path_factory, text):
+    path = write(tmp_path_factory.mktemp("c"), text, "a.conllu")
+    block = read(path, "conllu")
+    theirs = [[t for t in s if isinstance(t["id"], int)] for s in conllu.parse(text)]
+    assert [len(s) for s in theirs] == (block.sentences[1:] - block.sentences[:-1]).tolist()
+    tokens = [t for s in theirs for t in s]
+
+    def value(x):
+        return "_" if x is None else str(x)
+
+    for column, name in enumerate(("id", "form", "lemma", "upos", "xpos")):
+        assert block.strings(column) == [value(t[name]) for t in tokens]
+    assert block.strings(6) == [value(t["head"]) for t in tokens]
+
+
+@settings(max_examples=50, deadline=None)
+@given(conllu_files(), st.booleans())
+def test_rewriting_a_column_leaves_all_else_byte_for_byte(tmp_path_factory, text, crlf):
+    data = text.encode()
+    if crlf:
+        data = data.replace(b"\n", b"\r\n")
+    block = read(write(tmp_path_factory.mktemp("c"), data, "a.conllu"), "conllu")
+    edits = Edits(block)
+    strings = block.strings(3)
+    unique = sorted(set(strings))
+    import numpy as np
+
+    edits.replace(3, unique, np.array([unique.index(s) for s in strings]))
+    assert edits.text() == data
+    edits = Edits(block)
+    edits.replace(3, ["X"], np.zeros(block.n_tokens, int))
+    edits.note(["A=1"], np.zeros(block.n_tokens, int))
+    changed = edits.text()
+    assert len(changed.split(b"\n")) == len(data.split(b"\n"))
+    for old, new in zip(data.split(b"\n"), changed.split(b"\n"), strict=True):
+        a, b = old.rstrip(b"\r").split(b"\t"), new.rstrip(b"\r").split(b"\t")
+        if len(a) == 10 and a[0].isdigit():
+            assert b == [*a[:3], b"X", *a[4:9], b"A=1"]
+        else:
+            assert old == new

@@ -1,0 +1,277 @@
+"""A tagger trained on the embedded corpus: files, probabilities, n-best, schemes, orders."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.oracles import Enumerated
+from turbotag.corpus.reader import read
+from turbotag.errors import DataError, UsageError
+from turbotag.models.evaluation import evaluate_files, evaluate_model
+from turbotag.models.prediction import Output, predict
+from turbotag.models.tagger import Tagger
+from turbotag.models.training import Options, train
+
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))
+
+
+def fit(tmp_path, name="m", **options):
+    path = str(tmp_path / name)
+    settings = {"task": "ner", "train": TRAIN, "stop_gap": 0.05, **options}
+    _, result = train(Options(**settings), path)
+    return Tagger.load(path), result
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    return fit(tmp_path_factory.mktemp("m"))[0]
+
+
+def tagged(tagger, path, **output):
+    out = io.BytesIO()
+    predict(tagger, path, out, Output(**output))
+    return out.getvalue()
+
+
+def test_learns_the_embedded_corpus(tagger):
+    score = evaluate_model(Options("ner", TEST), tagger, TEST, strict=True)
+    assert score.total.f1 > 0.9
+
+
+def test_same_seed_same_bytes_and_other_seed_other_bytes(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        fit(tmp_path, name, seed=seed, stop_gap=1.0)
+    a, b, c = ((tmp_path / n).read_bytes() for n in "abc")
+    assert a == b
+    assert a != c
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": 2},
+        {"constraints": "train"},
+        {"constraints": "none"},
+        {"scheme": "iobes"},
+        {"scheme": "iob1"},
+        {"algorithm": "dca", "stop_gap": None, "epochs": 4},
+        {"loss": "svm", "epochs": 8},
+        {"loss": "softmax-margin", "gamma": 3.0},
+        {"params": {"dual": "exact"}},
+    ],
+    ids=str,
+)
+def test_variants_learn_and_write_valid_tags(tmp_path, options):
+    model, result = fit(tmp_path, **options)
+    out = tmp_path / "out"
+    out.write_bytes(tagged(model, TEST))
+    score = evaluate_files(Options("ner", TEST), TEST, str(out), strict=True)
+    assert score.total.f1 > 0.85
+    assert result.certificate.gap >= -1e-9
+    if options.get("constraints") != "none":
+        lenient = evaluate_files(Options("ner", TEST), TEST, str(out), strict=False)
+        assert lenient.total == score.total
+
+
+def test_prediction_passes_everything_else_through(tagger, tmp_path):
+    text = open(TEST, encoding="utf-8").read()
+    words = tmp_path / "words"
+    no_tags = "\n".join("\t".join(line.split("\t")[:2]) for line in text.split("\n"))
+    words.write_text(no_tags, encoding="utf-8")
+    a, b = tagged(tagger, TEST).decode(), tagged(tagger, str(words)).decode()
+    assert a == b
+    assert [line.split("\t")[:2] for line in a.split("\n")] == [
+        line.split("\t")[:2] for line in text.split("\n")
+    ]
+
+
+def test_threads_and_block_sizes_give_the_same_bytes(tagger, tmp_path, monkeypatch):
+    big = tmp_path / "big"
+    big.write_bytes(Path(TEST).read_bytes() * 20)
+    whole = tagged(tagger, str(big))
+    monkeypatch.setattr(
+        "turbotag.models.prediction.stream",
+        lambda path, fmt, naming: __import__("turbotag.corpus.reader", fromlist=["x"]).stream(
+            path, fmt, naming, 3000
+        ),
+    )
+    for threads in (1, 2, 5):
+        out = io.BytesIO()
+        predict(tagger, str(big), out, threads=threads)
+        assert out.getvalue() == whole
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_probabilities_against_enumeration(tmp_path, order):
+    """Token, entity and n-best probabilities on short sentences, over all label sequences."""
+    model, _ = fit(tmp_path, order=order, stop_gap=0.5)
+    text = "Ada\tPROPN\tO\nQuill\tPROPN\tO\nsings\tVERB\tO\n\nPort\tPROPN\tO\n"
+    path = tmp_path / "x"
+    path.write_text(text, encoding="utf-8")
+    block = read(str(path))
+    scores = model.scores(block)
+    tags = model.viterbi(scores, block.sentences)
+    posterior = model.posterior(scores, block.sentences)
+    found = model.marginals(scores, block.sentences, tags, posterior)
+    K = len(model.labels)
+    for s in range(2):
+        a, b = block.sentences[s], block.sentences[s + 1]
+        T = int(b - a)
+        exact = Enumerated(model.theta(scores[a:b]), T, K, 1.0, model.mask, order)
+        assert exact.ys[exact.scores.argmax()] == tuple(tags[a:b].tolist())
+        expected = exact.marginals[: T * K].reshape(T, K)
+        np.testing.assert_allclose(posterior[a:b], expected, atol=1e-9)
+        for start, end, p in zip(found.spans.start, found.spans.end, found.span, strict=True):
+            if not a <= start < b:
+                continue
+            inside = [model.labels[k] for k in tags[start : end + 1]]
+            kind = inside[0][2:]
+            total = 0.0
+            for y, q in zip(exact.ys, exact.p, strict=True):
+                names = [model.labels[k] for k in y]
+                after = names[end + 1 - a] if end + 1 < b else "O"
+                if names[start - a : end + 1 - a] == inside and after != f"I-{kind}":
+                    total += q
+            assert p == pytest.approx(total, abs=1e-8)
+        paths, probabilities = model.nbest(scores[a:b], 5)
+        np.testing.assert_allclose(probabilities, np.sort(exact.p)[::-1][:5], atol=1e-9)
+        assert tuple(paths[0].tolist()) == exact.ys[exact.p.argmax()]
+    assert found.spans.start.size >= 1
+
+
+def test_posterior_decoding_is_valid_and_marginals_are_written(tagger):
+    lines = tagged(tagger, TEST, decode="posterior", marginals=True).decode().splitlines()
+    for line in filter(None, lines):
+        fields = line.split("\t")
+        assert len(fields) == 5
+        assert 0.0 <= float(fields[3]) <= 1.0
+        assert (fields[4] == "_") == (fields[2] == "O")
+
+
+def test_nbest_blocks(tagger, tmp_path):
+    path = tmp_path / "x"
+    path.write_text("Ada\tPROPN\nsings\tVERB\n\nLeon\tPROPN\n", encoding="utf-8")
+    blocks = tagged(tagger, str(path), nbest=2).decode().split("# nbest ")
+    assert [b.split()[0] for b in blocks[1:]] == ["1", "2", "1", "2"]
+    probabilities = [float(b.split()[1]) for b in blocks[1:]]
+    assert probabilities[0] >= probabilities[1]
+
+
+def test_conllu_in_and_out(tmp_path, tagger):
+    path = str(tmp_path / "pos")
+    conllu = str(DEMO / "train.conllu")
+    train(Options("pos", conllu, stop_gap=0.05), path)
+    model = Tagger.load(path)
+    assert model.header["target"] == "upos"
+    source = (DEMO / "test.conllu").read_bytes()
+    blanked = tmp_path / "in.conllu"
+    rows = [r.split(b"\t") for r in source.split(b"\n")]
+    blanked.write_bytes(
+        b"\n".join(b"\t".join([*r[:3], b"_", *r[4:]]) if len(r) == 10 else r[0] for r in rows)
+    )
+    out = tagged(model, str(blanked))
+    same = sum(a == b for a, b in zip(out.split(b"\n"), source.split(b"\n"), strict=True))
+    assert same / len(rows) > 0.95
+    noted = tagged(model, str(blanked), marginals=True).decode()
+    assert "Entity=B-PER|Prob=" in noted
+    # a model without a column of its own in CoNLL-U writes into MISC
+    chunker = str(tmp_path / "c")
+    train(Options("ner", TRAIN, template="conll2000", stop_gap=0.5), chunker)
+    with pytest.raises(DataError, match="need column 'pos'"):
+        tagged(Tagger.load(chunker), str(_text_file(tmp_path)))
+    entities = tagged(tagger, str(blanked)).decode()
+    assert "NER=" in entities
+
+
+def _text_file(tmp_path):
+    path = tmp_path / "plain"
+    path.write_text("Ada\nsings\n", encoding="utf-8")
+    return path
+
+
+def test_crfsuite_in_and_out(tmp_path):
+    rows = []
+    for i in range(60):
+        rows.append(f"{'AB'[i % 2]}\tx={i % 2}\tn:{i / 60}\n" + ("\n" if i % 5 == 4 else ""))
+    path = tmp_path / "c"
+    path.write_text("".join(rows), encoding="utf-8")
+    model, _ = fit(tmp_path, task="pos", train=str(path), template="attributes-bias", stop_gap=1e-3)
+    assert tagged(model, str(path)) == path.read_bytes()
+    assert b"A:0." in tagged(model, str(path), marginals=True)
+
+
+def test_unknown_label_bad_target_bad_tags(tmp_path, tagger):
+    pos = str(tmp_path / "pos")
+    train(Options("pos", TRAIN, target="pos", stop_gap=1.0), pos)
+    odd = tmp_path / "odd"
+    odd.write_text("Ada\tPROPN\tO\nsings\tNOSUCH\tO\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"odd, line 2: label 'NOSUCH' is unknown"):
+        evaluate_model(Options("pos", str(odd)), Tagger.load(pos), str(odd), False)
+    with pytest.raises(DataError, match=r"line 1: 'PROPN' in column 'pos' is not an IOB tag"):
+        train(Options("ner", TRAIN, target="pos"), str(tmp_path / "x"))
+    with pytest.raises(DataError, match="no column 'nothing'"):
+        train(Options("ner", TRAIN, target="nothing"), str(tmp_path / "x"))
+    with pytest.raises(UsageError, match="no ner column"):
+        train(Options("ner", str(DEMO / "train.conllu")), str(tmp_path / "x"))
+    with pytest.raises(UsageError, match="which is to be predicted"):
+        train(Options("pos", TRAIN, target="pos", template="chunk"), str(tmp_path / "x"))
+    for bad in (
+        {"C": float("nan")},
+        {"C": -1.0},
+        {"epochs": 0},
+        {"stop_gap": 0.0},
+        {"patience": 2},
+    ):
+        with pytest.raises(UsageError):
+            train(Options("ner", TRAIN, **bad), str(tmp_path / "x"))
+    assert not (tmp_path / "x").exists()
+
+
+def test_strict_refuses_and_default_repairs_irregular_tags(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("a O\nb I-X\nc I-X\n\nd B-X\n" * 5, encoding="utf-8")
+    with pytest.raises(DataError, match=r"t, line 2: I-X does not fit IOB2"):
+        train(Options("ner", str(path), strict=True), str(tmp_path / "m"))
+    said = []
+    train(Options("ner", str(path)), str(tmp_path / "m"), echo=said.append)
+    assert any("line 2: I-X" in line for line in said)
+
+
+def test_suspicious_tag_column_is_named(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("".join(f"w{i} id{i}\n" for i in range(60)), encoding="utf-8")
+    said = []
+    train(Options("pos", str(path), epochs=1), str(tmp_path / "m"), echo=said.append)
+    assert any("'tag'" in line and "60 different values" in line for line in said)
+
+
+def test_evaluation_refuses_files_that_do_not_match(tmp_path):
+    a, b, c = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    a.write_text("x O\ny O\n\nz O\n")
+    b.write_text("x O\nw O\n\nz O\n")
+    c.write_text("x O\ny O\nz O\n")
+    with pytest.raises(DataError, match=r"b, line 2: has 'w' where .*a, line 2 has 'y'"):
+        evaluate_files(Options("pos", str(a)), str(a), str(b), False)
+    with pytest.raises(DataError, match="sentence 1 differs"):
+        evaluate_files(Options("pos", str(a)), str(a), str(c), False)
+
+
+def test_damaged_models_are_refused(tmp_path, tagger):
+    from turbotag.models import store
+
+    path = str(tmp_path / "m")
+    header = dict(tagger.header)
+    for weights in (
+        tagger.weights[:-1],
+        tagger.weights.astype(np.float64),
+        tagger.weights * np.nan,
+    ):
+        store.save_file(path, "tagger", header, {"keys": tagger.keys, "weights": weights})
+        with pytest.raises(DataError, match="is damaged"):
+            Tagger.load(path)
+    store.save_file(path, "tagger", {}, {"keys": tagger.keys, "weights": tagger.weights})
+    with pytest.raises(DataError, match="is damaged"):
+        Tagger.load(path)
