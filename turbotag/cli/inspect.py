@@ -35,7 +35,7 @@ def command(model: str, top: int, label: str | None, show_templates: bool, as_js
     from turbotag.models.tagger import Tagger
     from turbotag.report.model_card import card, top_features, transitions
 
-    tagger = Tagger.load(model)
+    tagger = Tagger.load(model, names=True)
     if as_json:
         click.echo(json.dumps(tagger.header, ensure_ascii=False, indent=1))
         return

@@ -76,8 +76,13 @@ def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np
     write_atomically(path, save(contiguous, metadata={_KEY: text}))
 
 
-def load_file(path: str, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read one; a damaged, foreign or newer file is refused in one sentence."""
+def load_file(
+    path: str, kind: str, skip: tuple[str, ...] = ()
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read one; a damaged, foreign or newer file is refused in one sentence.
+
+    Arrays whose names begin with one of `skip` are left in the file.
+    """
     if Path(path).is_dir():
         raise DataError("is a directory, not a file", path)
     try:
@@ -86,7 +91,8 @@ def load_file(path: str, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarra
             if _KEY not in metadata:
                 raise DataError("is a safetensors file, but not a turbotag model", path)
             header = _header(metadata[_KEY], path, kind)
-            arrays = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+            wanted = [name for name in f.keys() if not name.startswith(skip)]  # noqa: SIM118
+            arrays = {name: f.get_tensor(name) for name in wanted}
     except FileNotFoundError:
         raise DataError("no such file", path) from None
     except OSError as e:

@@ -257,8 +257,10 @@ class Tagger:
         store.save_file(path, "tagger", self.header, arrays)
 
     @classmethod
-    def load(cls, path: str) -> Tagger:
-        header, arrays = store.load_file(path, "tagger")
+    def load(cls, path: str, names: bool = False) -> Tagger:
+        """Read a model file; feature names only if asked for, since tagging does not need them."""
+        skip = () if names else ("origins", "vocabulary.")
+        header, arrays = store.load_file(path, "tagger", skip)
         try:
             return cls._from(header, arrays)
         except (KeyError, TypeError, ValueError, IndexError, UnicodeDecodeError) as e:
