@@ -175,19 +175,17 @@ class Extractor:
         ids = self.ids(block)
         n = block.n_tokens
         keys = self.template_keys(block, ids) if self.templates else np.zeros((n, 0), np.uint64)
+        token, flat, which = _fired(keys)
+        values = np.ones(flat.size, np.float32)
         if not self.attributes:
-            fired = keys != 0
-            token, template = np.nonzero(fired)
-            flat = keys[fired]
-            return Occurrences(token, flat, np.ones(flat.size, np.float32), template, ids)
-        token, fields = self.attribute_fields(block)
-        token2, template = np.nonzero(keys)
-        tokens = np.concatenate([token, token2])
-        order = np.argsort(tokens, kind="stable")
-        flat = np.concatenate([self._attribute_keys[fields], keys[keys != 0]])[order]
-        values = np.concatenate([self._attribute_values[fields], np.ones(token2.size, np.float32)])
-        which = np.concatenate([-1 - fields.astype(np.int64), template])[order]
-        return Occurrences(tokens[order], flat, values[order], which, ids)
+            return Occurrences(token, flat, values, which, ids)
+        owner, fields = self.attribute_fields(block)
+        token = np.concatenate([owner, token])
+        order = np.argsort(token, kind="stable")
+        flat = np.concatenate([self._attribute_keys[fields], flat])[order]
+        values = np.concatenate([self._attribute_values[fields], values])[order]
+        which = np.concatenate([-1 - fields.astype(np.int64), which])[order]
+        return Occurrences(token[order], flat, values, which, ids)
 
     def origins(
         self,
@@ -290,3 +288,20 @@ def _template_keys(matrix, sentences, seeds, first, atom_source, atom_offset):
                     h = combine(h, value)
                 keys[t, j] = h
     return keys
+
+
+@njit(cache=True, nogil=True)
+def _fired(keys):
+    """Token, key and template of every key that is not 0, in order."""
+    n = 0
+    for t in range(keys.shape[0]):
+        for j in range(keys.shape[1]):
+            n += keys[t, j] != 0
+    token, flat, which = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.int64)
+    n = 0
+    for t in range(keys.shape[0]):
+        for j in range(keys.shape[1]):
+            if keys[t, j] != 0:
+                token[n], flat[n], which[n] = t, keys[t, j], j
+                n += 1
+    return token, flat, which
