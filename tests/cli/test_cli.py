@@ -238,3 +238,32 @@ def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
     # the header keeps the command, which differs; everything after it is equal
     assert ours[-(len(ours) // 2) :] == theirs[-(len(ours) // 2) :]
     assert not checkpoint.exists()
+
+
+def test_help_params_lists_every_algorithm():
+    shown = run("train", "--help-params").stdout
+    for name in ("sdca", "dca", "mira", "perceptron", "sgd", "lbfgs", "cg", "eg", "eg-batch"):
+        assert f"{name}: " in shown
+    one = run("train", "--algorithm", "mira", "--help-params").stdout
+    assert "--kbest" in one
+    assert "beta = inf" in one
+    assert "McDonald" in one
+    one_sentence(run("train", "--algorithm", "no", "--help-params"), 2, "unknown algorithm")
+
+
+def test_wrong_pairings(tmp_path):
+    train = ["train", "--task", "ner", "--train", TRAIN, "-o", tmp_path / "x"]
+    one_sentence(run(*train, "--algorithm", "egr"), 2, "egr serves losses with beta = inf")
+    one_sentence(run(*train, "--algorithm", "lbfgs", "--loss", "svm"), 2, "lbfgs serves")
+    one_sentence(run(*train, "--kbest", 3), 2, "sdca has no parameter 'kbest'")
+    assert os.listdir(tmp_path) == []
+
+
+def test_warm_start_from_a_model(model, tmp_path):
+    log = tmp_path / "log"
+    train = ["train", "--task", "ner", "--train", TRAIN, "--epochs", 1, "--log", log, "-q"]
+    assert run(*train, "-o", tmp_path / "cold").returncode == 0
+    cold = json.loads(log.read_text().splitlines()[-1])["gap"]
+    assert run(*train, "--init", model, "-o", tmp_path / "warm").returncode == 0
+    warm = json.loads(log.read_text().splitlines()[-1])["gap"]
+    assert warm < cold

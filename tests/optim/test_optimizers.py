@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from tests import problems
 from tests.oracles import random_mask
 from tests.problems import chain_problem, objective
 from turbotag.errors import UsageError
+from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.certificate import NegativeGapError, certify_primal, check_gap
 from turbotag.optim.dca import DCA
+from turbotag.optim.egr import EGR
+from turbotag.optim.mira import hildreth
 from turbotag.optim.run import Limits, run
 from turbotag.optim.sampling import SCHEMES, Sampler
 from turbotag.optim.sdca import SDCA
@@ -123,6 +127,215 @@ def test_dca_on_the_hinge_is_one_best_mira():
     np.testing.assert_allclose(dca.weights(), np.mean(seen, axis=0), atol=1e-12)
 
 
+CONVERGING = {
+    "lbfgs": {},
+    "cg": {},
+    "eg": {},
+    "eg-batch": {},
+    "sag": {},
+    "sag-nus": {},
+    "sag-nus skipping": {"skip-line-search": True},
+    "sdca": {},
+}
+
+
+@pytest.mark.parametrize(("beta", "gamma"), SMOOTH)
+@pytest.mark.parametrize("name", CONVERGING)
+@pytest.mark.parametrize("longest", [1, 5])
+def test_every_converging_optimizer_reaches_the_same_optimum(name, beta, gamma, longest):
+    """Chains, and multiclass as chains of one."""
+    problem = chain_problem(beta=beta, gamma=gamma, longest=longest)
+    expected, _ = optimum(problem, LAM)
+    opt = algorithm(name.split()[0])(problem, LAM, rng(), **CONVERGING[name])
+    trace = Trace()
+    result = run(opt, Limits(3000, 1e-9), trace)
+    assert result.certificate.gap <= 1e-8
+    assert result.certificate.primal == pytest.approx(expected, abs=1e-8)
+    assert all(r.gap is None or r.gap >= -1e-9 for r in trace.rows)
+    assert trace.rows[-1].oracle_calls >= problem.n
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0])
+def test_hinge_optimizers_agree(gamma):
+    problem = chain_problem(beta=math.inf, gamma=gamma, values=False)
+    found = {}
+    for name, epochs in (("sdca", 3000), ("egr", 3000), ("eg", 1500), ("eg-batch", 3000)):
+        opt = algorithm(name)(problem, LAM, rng())
+        limits = Limits(epochs, 2e-3) if name != "eg" else Limits(epochs)
+        found[name] = run(opt, limits, Trace()).certificate
+    best = max(c.dual for c in found.values())
+    for name, c in found.items():
+        assert c.primal >= best - 1e-9, name
+        assert c.primal == pytest.approx(best, rel=1e-2), name
+
+
+def test_excessive_gap_condition_and_rate():
+    problem = chain_problem(beta=math.inf, gamma=1.0, values=False)
+    opt = EGR(problem, LAM, rng())
+    for _ in range(60):
+        opt.epoch()
+        assert opt.smoothed <= opt.dual + 1e-9
+        assert 0 <= opt.gap_estimate() <= opt.bound()
+        certificate = opt.certify()
+        assert certificate.primal == pytest.approx(opt.primal)
+        assert certificate.dual == pytest.approx(opt.dual)
+
+
+def test_mira_with_one_constraint_is_dca_on_the_hinge():
+    problem = chain_problem(beta=math.inf, gamma=1.0)
+    mira, dca = algorithm("mira")(problem, LAM, rng()), DCA(problem, LAM, rng())
+    for _ in range(3):
+        mira.epoch()
+        dca.epoch()
+    np.testing.assert_array_equal(mira.weights(), dca.weights())
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_k_best_mira_satisfies_or_pays_for_its_constraints(order):
+    problem = chain_problem(beta=math.inf, gamma=1.0, order=order)
+    opt = algorithm("mira")(problem, LAM, rng(), kbest=4)
+    for i in range(problem.n):
+        W = opt.W.copy()
+        _, answers = problem.kbest(i, W, 4)
+        opt.visit(i)
+        step = opt.W - W
+        slack = 0.0
+        for y in answers:
+            slack = max(slack, float(problem.potentials(i, opt.W) @ (y - problem.gold(i))))
+        paid = 0.5 * float(np.vdot(step, step)) + opt.C * slack
+        worst = max(float(problem.potentials(i, W) @ (y - problem.gold(i))) for y in answers)
+        assert paid <= opt.C * max(worst, 0.0) + 1e-9  # no worse than not moving at all
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hildreth_solves_the_small_quadratic_programme(seed):
+    g = np.random.default_rng(seed)
+    A = g.normal(size=(4, 6))
+    gram, gains, cap = A @ A.T, g.normal(size=4) + 0.5, float(g.uniform(0.05, 2.0))
+    a = hildreth(gram, gains, cap)
+    assert (a >= 0).all()
+    assert a.sum() <= cap + 1e-12
+
+    def value(x):
+        return -(gains @ x) + 0.5 * x @ gram @ x
+
+    constraint = {"type": "ineq", "fun": lambda x: cap - x.sum()}
+    best = minimize(
+        value, np.full(4, cap / 8), bounds=[(0, None)] * 4, constraints=[constraint], tol=1e-12
+    )
+    assert value(a) == pytest.approx(best.fun, abs=1e-7)
+
+
+def test_perceptron_adds_gold_and_subtracts_the_answer():
+    problem = chain_problem(beta=math.inf, gamma=0.0)
+    opt, W = algorithm("perceptron")(problem, LAM, rng()), np.zeros(problem.shape)
+    for i in rng().permutation(problem.n):
+        _, _, y = problem.oracle(i, W)
+        problem.add(i, problem.gold(i) - y, 1.0, W)
+    opt.epoch()
+    np.testing.assert_allclose(opt.W, W, atol=1e-12)
+
+
+def test_sgd_picks_a_step_counts_the_grid_and_descends():
+    problem = chain_problem()
+    opt = algorithm("sgd")(problem, LAM, rng())
+    opt.epoch()
+    assert opt.oracle_calls == 6 * 2 * problem.n  # six epochs and six evaluations
+    first = opt.certify().primal
+    for _ in range(30):
+        opt.epoch()
+    expected, _ = optimum(problem, LAM)
+    last = opt.certify().primal
+    assert expected <= last < first
+    assert last == pytest.approx(expected, rel=0.2)
+    by_dev = algorithm("sgd")(problem, LAM, rng())
+    by_dev.dev_score = lambda W: -float(np.abs(W).sum())
+    by_dev.epoch()
+    assert by_dev.eta[0] == 1e-3  # the smallest weights
+    assert by_dev.oracle_calls == 6 * problem.n
+
+
+def test_sgd_follows_its_definition():
+    problem = chain_problem()
+    opt = algorithm("sgd")(problem, LAM, rng(), eta=0.3)
+    W, t = np.zeros(problem.shape), 0
+    g = rng()
+    for _ in range(2):
+        for i in g.permutation(problem.n):
+            step = 0.3 / (1 + t / problem.n)
+            _, _, nu = problem.oracle(i, W)
+            d = problem.gold(i) - nu
+            W *= 1 - step * LAM
+            problem.add(i, d, step, W)
+            t += 1
+        opt.epoch()
+    np.testing.assert_allclose(opt.weights(), W, atol=1e-12)
+
+
+def test_delayed_steps_of_sag_equal_dense_ones():
+    problem = chain_problem(n_attributes=30)
+    opt = algorithm("sag")(problem, LAM, rng())
+    W, total, memory = np.zeros(problem.shape), np.zeros(problem.shape), {}
+    order = []
+    original = opt._step
+
+    def spy(i):
+        order.append(i)
+        original(i)
+        alpha = opt._step_size()
+        _, _, nu = problem.oracle(i, W)
+        g = nu - problem.gold(i)
+        problem.add(i, g - memory.get(i, 0.0 * g), 1.0, total)
+        memory[i] = g.copy()
+        W[:] = (1 - alpha * LAM) * W - alpha / len(memory) * total
+
+    opt._step = spy
+    for _ in range(3):
+        opt.epoch()
+    np.testing.assert_allclose(opt.weights(), W, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in ALGORITHMS if n != "egr"])
+def test_warm_start(name):
+    kind = ALGORITHMS[name].losses
+    beta, gamma = (1.0, 0.0) if kind in ("any", "smooth") else (math.inf, 0.0)
+    problem = chain_problem(beta=beta, gamma=gamma)
+    smooth = chain_problem()
+    expected, best = optimum(smooth, LAM)
+    opt = algorithm(name)(problem, LAM, rng())
+    opt.start(best)
+    if math.isfinite(beta):
+        assert certify_primal(problem, LAM, opt.weights()).primal == pytest.approx(
+            expected, abs=1e-6
+        )
+    opt.epoch()
+
+
+def test_limits_on_oracle_calls_and_seconds():
+    problem = chain_problem()
+    opt = SDCA(problem, LAM, rng())
+    result = run(opt, Limits(100, None, oracle_calls=3 * problem.n), Trace())
+    assert opt.epochs == 3
+    assert "oracle calls" in result.stopped
+    result = run(DCA(problem, LAM, rng()), Limits(10**9, None, seconds=0.2), Trace())
+    assert "seconds" in result.stopped
+
+
+@pytest.mark.parametrize(
+    ("name", "beta", "gamma"),
+    [
+        ("egr", 1.0, 0.0),
+        ("lbfgs", math.inf, 1.0),
+        ("sag", math.inf, 1.0),
+        ("mira", 1.0, 1.0),
+        ("perceptron", math.inf, 1.0),
+    ],
+)
+def test_wrong_pairings_are_refused_with_the_right_ones(name, beta, gamma):
+    with pytest.raises(UsageError, match=f"{name} serves losses with .*sdca and dca"):
+        algorithm(name)(chain_problem(beta=beta, gamma=gamma), LAM, rng())
+
+
 def test_primal_certificate_is_a_valid_bound():
     problem = chain_problem()
     expected, best = optimum(problem, LAM)
@@ -144,8 +357,20 @@ def test_a_negative_gap_fails_loudly():
     check_gap(-1e-12, 1.0)
 
 
-@pytest.mark.parametrize("make", [lambda p: SDCA(p, LAM, rng(3)), lambda p: DCA(p, LAM, rng(3))])
-def test_resumed_run_is_bit_identical(make):
+@pytest.mark.parametrize("name", [*ALGORITHMS, "sdca exact", "mira kbest", "sag-nus skipping"])
+def test_resumed_run_is_bit_identical(name, monkeypatch):
+    monkeypatch.setattr("turbotag.optim.quasi_newton.ROUND", 1)
+    extra = {"sdca exact": {"dual": "exact"}, "mira kbest": {"kbest": 3}}
+    extra["sag-nus skipping"] = {"skip-line-search": True}
+    cls = algorithm(name.split()[0])
+    beta, gamma = (1.0, 0.0) if cls.losses in ("any", "smooth") else (math.inf, 0.0)
+
+    def chain_problem():
+        return problems.chain_problem(beta=beta, gamma=gamma)
+
+    def make(problem):
+        return cls(problem, LAM, rng(3), **extra.get(name, {}))
+
     whole = run(make(chain_problem()), Limits(6), Trace())
     saved = []
     stopping = make(chain_problem())

@@ -9,12 +9,25 @@ import click
 
 from turbotag.cli.common import announce_compilation, format_option, names, pairs, say
 
+ONLINE = ("sdca", "dca", "mira", "perceptron", "sgd", "eg", "sag", "sag-nus")
+ALGORITHMS = (*ONLINE, "lbfgs", "cg", "eg-batch", "egr")
 
-def _real(value: str | None) -> float | None:
-    return None if value is None else float(value)
+
+class _Train(click.Command):
+    """--help-params needs --algorithm but none of the required options."""
+
+    def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:
+        if "--help-params" in args:
+            from turbotag.optim.algorithms import describe
+
+            at = [n for n, a in enumerate(args[:-1]) if a == "--algorithm"]
+            chosen = [args[n + 1] for n in at] or ALGORITHMS
+            click.echo("\n\n".join(describe(name) for name in chosen))
+            raise click.exceptions.Exit(0)
+        return super().make_context(info_name, args, *rest, **extra)
 
 
-@click.command("train")
+@click.command("train", cls=_Train)
 @click.option(
     "--task", required=True, type=click.Choice(["ner", "pos", "chunk"]), help="What the tags are."
 )
@@ -78,10 +91,16 @@ def _real(value: str | None) -> float | None:
 )
 @click.option(
     "--algorithm",
-    type=click.Choice(["sdca", "dca"]),
+    type=click.Choice(ALGORITHMS),
     default="sdca",
     show_default=True,
     help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model.",
+)
+@click.option(
+    "--help-params",
+    is_flag=True,
+    is_eager=True,
+    help="List the parameters, losses and reference of --algorithm, and exit.",
 )
 @click.option(
     "--dual", type=click.Choice(["compact", "exact"]), help="sdca: state of an instance [compact]."
@@ -92,11 +111,21 @@ def _real(value: str | None) -> float | None:
     help="sdca: how sentences are drawn [gap].",
 )
 @click.option("--nonuniform", type=float, help="sdca: share of draws that are not uniform [0.8].")
-@click.option("--epochs", type=int, help="At most this many passes [sdca 200, dca 10].")
+@click.option("--kbest", type=int, help="mira: number of constraints for each sentence [1].")
+@click.option("--eta", type=float, help="sgd, eg: first step [sgd: picked, eg: 0.5].")
+@click.option(
+    "--skip-line-search", is_flag=True, default=None, help="sag, sag-nus: test steps more rarely."
+)
+@click.option(
+    "--epochs", type=int, help="At most this many passes or iterations [sdca 200, dca 10]."
+)
 @click.option("--stop-gap", type=float, help="Stop at this certified duality gap [sdca 1e-3].")
 @click.option(
     "--patience", type=int, help="Stop after this many epochs without a better dev score."
 )
+@click.option("--max-oracle-calls", type=int, help="Stop after this many inferences.")
+@click.option("--max-seconds", type=float, help="Stop after this long.")
+@click.option("--init", metavar="MODEL", help="Start from the weights of another model.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")
@@ -113,9 +142,13 @@ def command(
     output: str,
     columns: str | None,
     gazetteer: tuple[str, ...],
+    help_params: bool,
     dual: str | None,
     sampling: str | None,
     nonuniform: float | None,
+    kbest: int | None,
+    eta: float | None,
+    skip_line_search: bool | None,
     log: str | None,
     resume: bool,
     checkpoint_seconds: float,
@@ -136,7 +169,14 @@ def command(
     from turbotag.models.training import Options, check, train
     from turbotag.optim.trace import Trace
 
-    given = {"dual": dual, "sampling": sampling, "nonuniform": nonuniform}
+    given = {
+        "dual": dual,
+        "sampling": sampling,
+        "nonuniform": nonuniform,
+        "kbest": kbest,
+        "eta": eta,
+        "skip-line-search": skip_line_search or None,
+    }
     options = Options(
         columns=names(columns),
         gazetteers=pairs(gazetteer, "--gazetteer"),

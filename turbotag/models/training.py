@@ -67,6 +67,9 @@ class Options:
     epochs: int | None = None
     stop_gap: float | None = None
     patience: int | None = None
+    max_oracle_calls: int | None = None
+    max_seconds: float | None = None
+    init: str | None = None
     seed: int = 1
     licence: str = ""
 
@@ -205,7 +208,8 @@ def sha256(block: Block) -> str:
 
 def fingerprint(options: Options, block: Block) -> str:
     """What must be equal for a checkpoint to be continued."""
-    settings = {k: v for k, v in asdict(options).items() if k not in ("dev", "licence")}
+    free = ("licence", "max_oracle_calls", "max_seconds", "epochs")
+    settings = {k: v for k, v in asdict(options).items() if k not in free}
     settings["data"] = sha256(block)
     return json.dumps(settings, sort_keys=True, default=str)
 
@@ -225,6 +229,8 @@ def check(options: Options) -> None:
     """Refuse illegal settings before anything is read."""
     if options.task not in TASKS:
         raise UsageError(f"unknown task {options.task!r}: it is one of {', '.join(TASKS)}")
+    loss = losses.loss(options.loss, options.beta, options.gamma)
+    algorithm(options.algorithm).check(loss.beta, loss.gamma, options.params)
     if not (options.C > 0 and np.isfinite(options.C)):
         raise UsageError(f"C is {options.C}: it must be positive and finite")
     if options.epochs is not None and options.epochs < 1:
@@ -233,6 +239,12 @@ def check(options: Options) -> None:
         raise UsageError(f"stop-gap is {options.stop_gap}: it must be positive")
     if options.patience is not None and (options.patience < 1 or not options.dev):
         raise UsageError("patience must be at least 1 and needs --dev")
+    for name, limit in (
+        ("max-oracle-calls", options.max_oracle_calls),
+        ("max-seconds", options.max_seconds),
+    ):
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} is {limit}: it must be positive")
     if options.order not in (1, 2):
         raise UsageError(f"order is {options.order}: it is 1 or 2")
     if options.constraints not in CONSTRAINTS:
@@ -242,10 +254,33 @@ def check(options: Options) -> None:
 
 
 def limits(options: Options) -> Limits:
-    """SDCA stops at a certified gap, 1e-3 if none is given; online algorithms after 10 epochs."""
-    if options.algorithm == "sdca":
-        return Limits(options.epochs or 200, options.stop_gap or 1e-3, options.patience)
-    return Limits(options.epochs or 10, options.stop_gap, options.patience)
+    """What was asked for, or the algorithm's own defaults."""
+    cls = algorithm(options.algorithm)
+    return Limits(
+        options.epochs or cls.default_epochs,
+        options.stop_gap or cls.default_gap,
+        options.patience,
+        options.max_oracle_calls,
+        options.max_seconds,
+    )
+
+
+def warm_start(
+    path: str, labels: list[str], keys: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
+    """Weights of another model for the features and labels that both have, 0 elsewhere."""
+    other = Tagger.load(path)
+    W = np.zeros(shape)
+    shared = [x for x in labels if x in other.labels]
+    mine = np.array([labels.index(x) for x in shared], np.int64)
+    theirs = np.array([other.labels.index(x) for x in shared], np.int64)
+    rows = other.table.lookup(keys)
+    known = np.flatnonzero(rows >= 0)
+    W[np.ix_(known, mine)] = other.weights[np.ix_(rows[known], theirs)]
+    W[np.ix_(keys.size + mine, mine)] = other.trans[np.ix_(theirs, theirs)]
+    if not shared:
+        raise DataError("shares no label with the training data", path)
+    return W
 
 
 def train(
@@ -311,6 +346,9 @@ def train(
         f"{optimizer.name}, loss {loss.name}, lambda {lam:.4g}, "
         f"dual state {optimizer.state_bytes / 1e6:.1f} MB"
     )
+
+    if options.init and not resume:
+        optimizer.start(warm_start(options.init, labels, features.keys, problem.shape))
 
     header: dict[str, Any] = {
         "task": options.task,

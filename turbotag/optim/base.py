@@ -1,14 +1,16 @@
-"""What all optimizers share: declared parameters, counters, saved state."""
+"""What all optimizers share: declared parameters and losses, counters, certificate, saved state."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.optim.certificate import Certificate
+from turbotag.optim.certificate import Certificate, certify_dual, certify_primal
 from turbotag.optim.problem import Problem
 
 
@@ -22,22 +24,57 @@ class Param:
     choices: tuple[str, ...] = ()
 
 
+LOSSES = {
+    "any": "any beta and gamma",
+    "smooth": "finite beta (crf, softmax-margin, ...)",
+    "hinge": "beta = inf (svm, perceptron)",
+    "perceptron": "beta = inf, gamma = 0 (perceptron)",
+}
+
+
+def serves(kind: str, beta: float, gamma: float) -> bool:
+    if kind == "any":
+        return True
+    if kind == "smooth":
+        return math.isfinite(beta)
+    return math.isinf(beta) and (kind == "hinge" or gamma == 0.0)
+
+
 class Optimizer:
-    """One training run on one problem. Subclasses are one file each and read like their paper."""
+    """One training run on one problem. Subclasses are one file each and read like their paper.
+
+    epochs, oracle_calls and updates count what the trace shows; an oracle call is one inference on
+    one instance, a line search's included. An epoch is n oracle calls for methods that take
+    instances one at a time, and one iteration for batch methods.
+    """
 
     name = ""
     reference = ""
+    losses = "any"
+    default_epochs = 10
+    default_gap: float | None = None
     params: tuple[Param, ...] = ()
+
+    dual: Any = None  # the present dual objective, where an optimizer keeps it
+    primal: Any = None  # and the primal one
+    done: str | None = None  # why there is nothing left to do
+    dev_score: Callable[[np.ndarray], float] | None = None  # set by the training loop
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         if not (lam > 0 and np.isfinite(lam)):
             raise UsageError(f"lambda is {lam}: it must be positive and finite")
         self.problem, self.lam, self.rng = problem, lam, rng
-        self.param = self._checked(params)
+        self.param = self.check(problem.beta, problem.gamma, params)
         self.epochs = self.oracle_calls = self.updates = 0
 
     @classmethod
-    def _checked(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def check(cls, beta: float, gamma: float, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a loss or a parameter that this optimizer does not serve; all parameters."""
+        if not serves(cls.losses, beta, gamma):
+            raise UsageError(
+                f"{cls.name} serves losses with {LOSSES[cls.losses]}, "
+                f"not beta = {beta:g}, gamma = {gamma:g}; sdca and dca serve every loss"
+            )
         known = {p.name: p for p in cls.params}
         for name, value in given.items():
             if name not in known:
@@ -48,8 +85,12 @@ class Optimizer:
                 raise UsageError(f"{name} is {value!r}: it is one of {', '.join(choices)}")
         return {p.name: given.get(p.name, p.default) for p in cls.params}
 
+    def start(self, W: np.ndarray) -> None:
+        """Begin at these weights instead of 0 (a dual method: at their marginals)."""
+        raise UsageError(f"{self.name} cannot start from given weights")
+
     def epoch(self) -> None:
-        """One pass: as many oracle calls as there are instances."""
+        """One pass over the data, or one iteration."""
         raise AssertionError("every optimizer has its own")
 
     def weights(self) -> np.ndarray:
@@ -58,20 +99,24 @@ class Optimizer:
 
     def certify(self) -> Certificate:
         """P, D and the gap at `weights()`, by one full pass."""
-        raise AssertionError("every optimizer has its own")
+        self.oracle_calls += self.problem.n
+        return certify_primal(self.problem, self.lam, self.weights())
 
     def finish(self) -> None:
         """Called before a certificate that may be the last."""
-
-    dual: Any = None  # running dual objective, where an optimizer keeps one
 
     def gap_estimate(self) -> float | None:
         """A cheap estimate of the gap, or None if only a full pass can tell."""
         return None
 
     @property
+    def resumable(self) -> bool:
+        """Whether a checkpoint taken now can be continued to the identical result."""
+        return True
+
+    @property
     def state_bytes(self) -> int:
-        """Memory of the dual variables."""
+        """Memory of the dual variables, or of what is kept for each instance."""
         return 0
 
     def state(self) -> dict[str, np.ndarray]:
@@ -81,3 +126,38 @@ class Optimizer:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         for name, array in self.state().items():
             array[...] = state[name]
+
+
+class DualOptimizer(Optimizer):
+    """Keeps a dual point alpha and W = w(alpha) = 1/(lambda n) sum_i F_i (z_i - mu_i)."""
+
+    W: np.ndarray
+
+    def point(self, i: int) -> tuple[np.ndarray, float]:
+        """The stats of alpha_i and its entropy over beta, or a lower bound of that."""
+        raise AssertionError("every dual optimizer has its own")
+
+    def weights(self) -> np.ndarray:
+        return self.W
+
+    def certify(self) -> Certificate:
+        self.oracle_calls += self.problem.n
+        certificate, self.block_gaps = certify_dual(self.problem, self.lam, self.W, self.point)
+        self.dual = certificate.dual
+        return certificate
+
+    def finish(self) -> None:
+        """Recompute W from the dual variables, so that a certificate speaks of exactly these
+        weights and of no rounding of a million updates."""
+        problem, step = self.problem, 1.0 / (self.lam * self.problem.n)
+        self.W[:] = 0.0
+        for i in range(problem.n):
+            mu, _ = self.point(i)
+            problem.add(i, problem.gold(i) - mu, step, self.W)
+
+
+def blocks(problem: Problem) -> tuple[np.ndarray, list[np.ndarray]]:
+    """A flat array with a slot for the stats of every instance, and a view of each slot."""
+    cuts = np.cumsum([0, *(problem.size(i) for i in range(problem.n))])
+    flat = np.zeros(int(cuts[-1]))
+    return flat, [flat[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]

@@ -36,9 +36,8 @@ def check_gap(gap: float, scale: float) -> None:
         raise NegativeGapError(f"duality gap {gap:.3e} is negative (objective about {scale:.3e})")
 
 
-def certify_primal(problem: Problem, lam: float, W: np.ndarray) -> Certificate:
-    """For any weights: the dual point is the marginals at W, so that w(alpha) = W - grad/lambda
-    and P - D = |grad P|^2 / (2 lambda)."""
+def objective(problem: Problem, lam: float, W: np.ndarray) -> tuple[float, np.ndarray]:
+    """P(W) and its gradient, by one full pass."""
     grad = lam * W
     total = 0.0
     for i in range(problem.n):
@@ -46,8 +45,14 @@ def certify_primal(problem: Problem, lam: float, W: np.ndarray) -> Certificate:
         z = problem.gold(i)
         total += value - theta @ z
         problem.add(i, nu - z, 1.0 / problem.n, grad)
-    primal = 0.5 * lam * float(np.vdot(W, W)) + total / problem.n
-    gap = float(np.vdot(grad, grad)) / (2.0 * lam)
+    return 0.5 * lam * problem.sq_norm(W) + total / problem.n, grad
+
+
+def certify_primal(problem: Problem, lam: float, W: np.ndarray) -> Certificate:
+    """For any weights: the dual point is the marginals at W, so that w(alpha) = W - grad/lambda
+    and P - D = |grad P|^2 / (2 lambda)."""
+    primal, grad = objective(problem, lam, W)
+    gap = problem.sq_norm(grad) / (2.0 * lam)
     return Certificate(primal, primal - gap, gap)
 
 
@@ -70,7 +75,7 @@ def certify_dual(
         losses[i] = value - theta @ problem.gold(i)
         rewards[i] = entropy + problem.gamma * problem.cost(i, mu)
         gaps[i] = value - entropy - theta @ mu
-    half = 0.5 * lam * float(np.vdot(W, W))
-    primal, dual = half + losses.mean(), -half + rewards.mean()
+    half = 0.5 * lam * problem.sq_norm(W)
+    primal, dual = half + float(losses.mean()), -half + float(rewards.mean())
     check_gap(primal - dual, primal)
     return Certificate(primal, dual, primal - dual), gaps

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from turbotag.optim.base import Optimizer
-from turbotag.optim.certificate import Certificate, certify_primal
 from turbotag.optim.problem import Problem
 
 
@@ -26,29 +25,35 @@ class DCA(Optimizer):
         self.W = np.zeros(problem.shape)
         self.late = np.zeros(problem.shape)  # sum of t * update_t: the average in one dense pass
 
+    def start(self, W: np.ndarray) -> None:
+        self.W[:] = W
+
     def epoch(self) -> None:
-        problem, W = self.problem, self.W
-        for i in self.rng.permutation(problem.n).tolist():
-            value, theta, nu = problem.oracle(i, W)
-            z = problem.gold(i)
-            loss = value - theta @ z
-            if loss > 0.0:
-                d = z - nu
-                norm = problem.norm_sq(i, d)
-                step = min(self.C, loss / norm) if norm > 0.0 else 0.0
-                problem.add(i, d, step, W)
-                problem.add(i, d, step * self.updates, self.late)
+        for i in self.rng.permutation(self.problem.n).tolist():
+            self.visit(i)
             self.updates += 1
         self.epochs += 1
-        self.oracle_calls += problem.n
+
+    def visit(self, i: int) -> None:
+        problem = self.problem
+        value, theta, nu = problem.oracle(i, self.W)
+        self.oracle_calls += 1
+        z = problem.gold(i)
+        loss = value - theta @ z
+        if loss > 0.0:
+            d = z - nu
+            norm = problem.norm_sq(i, d)
+            if norm > 0.0:
+                self.move(i, d, min(self.C, loss / norm))
+
+    def move(self, i: int, d: np.ndarray, step: float) -> None:
+        """w <- w + step F d, and the same into the sum that the average is made of."""
+        self.problem.add(i, d, step, self.W)
+        self.problem.add(i, d, step * self.updates, self.late)
 
     def weights(self) -> np.ndarray:
         """The average of the weights after each step: W - sum_t (t/T) update_t."""
         return self.W - self.late / max(1, self.updates)
-
-    def certify(self) -> Certificate:
-        self.oracle_calls += self.problem.n
-        return certify_primal(self.problem, self.lam, self.weights())
 
     def state(self) -> dict[str, np.ndarray]:
         return {"W": self.W, "late": self.late}

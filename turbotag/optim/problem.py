@@ -28,12 +28,29 @@ class Problem(Protocol):
         """Number of parts of instance i."""
         ...
 
-    def oracle(self, i: int, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """(value, theta, nu): theta = s + gamma p, value = log Z(beta theta)/beta, marginals nu.
+    def oracle(
+        self, i: int, W: np.ndarray, scale: float = 1.0
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """(value, theta, nu): theta = s + gamma p, value = log Z(beta theta)/beta, marginals nu,
+        all at the weights scale*W.
 
         Then the loss is value - theta'z and the entropy of nu over beta is value - theta'nu; at
         beta = inf, value is the maximum, nu its indicator and that entropy 0.
         """
+        ...
+
+    def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
+        """theta alone."""
+        ...
+
+    def infer(
+        self, i: int, theta: np.ndarray, beta: float | None = None
+    ) -> tuple[float, np.ndarray]:
+        """(log Z(beta theta)/beta, marginals) of any potentials."""
+        ...
+
+    def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(theta, (m, parts) stats): the m <= k structures with the largest theta'z_y."""
         ...
 
     def gold(self, i: int) -> np.ndarray:
@@ -50,6 +67,22 @@ class Problem(Protocol):
 
     def add(self, i: int, d: np.ndarray, step: float, W: np.ndarray) -> None:
         """W += step F_i d."""
+        ...
+
+    def gram(self, i: int, d: np.ndarray) -> np.ndarray:
+        """F_i'F_i d."""
+        ...
+
+    def settle(self, i: int, W: np.ndarray, D: np.ndarray, now: float, last: np.ndarray) -> None:
+        """W[r] -= (now - last[r]) D[r], last[r] = now for the rows r that instance i reads."""
+        ...
+
+    def sq_norm(self, W: np.ndarray) -> float:
+        """|w|^2."""
+        ...
+
+    def log_count(self, i: int) -> float:
+        """log of the number of structures."""
         ...
 
     def mixture_step(

@@ -22,12 +22,15 @@ class Limits:
     """When to stop.
 
     epochs: at most this many; gap: as soon as a full pass certifies it; patience: after this many
-    epochs without a better dev score (the weights of the best epoch are then the result).
+    epochs without a better dev score (the weights of the best epoch are then the result);
+    oracle_calls, seconds: after the epoch in which this many are reached.
     """
 
     epochs: int
     gap: float | None = None
     patience: int | None = None
+    oracle_calls: int | None = None
+    seconds: float | None = None
 
 
 @dataclass
@@ -59,7 +62,8 @@ def run(
     saved = time.perf_counter()
     while loop.stopped is None:
         loop.epoch()
-        if save and loop.stopped is None and time.perf_counter() - saved >= save_seconds:
+        due = time.perf_counter() - saved >= save_seconds
+        if save and due and loop.stopped is None and optimizer.resumable:
             save(*loop.state())
             saved = time.perf_counter()
     return loop.finish()
@@ -83,6 +87,7 @@ class _Loop:
         self.best: float | None = None
         self.best_epoch = 0
         self.best_weights: np.ndarray | None = None
+        optimizer.dev_score = dev_score
         self.certificate: Certificate | None = None  # at the present weights, if there is one
         self.wall, self.cpu = time.perf_counter(), time.process_time()
 
@@ -92,9 +97,11 @@ class _Loop:
         self.certificate = None
         gap = opt.gap_estimate()
         row = self._row()
-        row.gap, row.dual = gap, opt.dual
+        row.gap, row.dual, row.primal = gap, opt.dual, opt.primal
         if gap is not None and opt.dual is not None:
             row.primal = opt.dual + gap
+        elif gap is not None and opt.primal is not None:
+            row.dual = opt.primal - gap
         if limits.gap is not None and (gap is None or gap <= limits.gap):
             opt.finish()
             self.certificate = opt.certify()
@@ -109,9 +116,19 @@ class _Loop:
                     self.best_weights = opt.weights().copy()
             elif limits.patience is not None and opt.epochs - self.best_epoch >= limits.patience:
                 self.stopped = f"no better dev score in {limits.patience} epochs"
-        if self.stopped is None and opt.epochs >= limits.epochs:
-            self.stopped = f"{limits.epochs} epochs"
+        if self.stopped is None:
+            self.stopped = opt.done or self._limit()
         self.trace.add(self._timed(row))
+
+    def _limit(self) -> str | None:
+        opt, limits = self.optimizer, self.limits
+        if opt.epochs >= limits.epochs:
+            return f"{limits.epochs} epochs"
+        if limits.oracle_calls is not None and opt.oracle_calls >= limits.oracle_calls:
+            return f"{opt.oracle_calls} oracle calls"
+        if limits.seconds is not None and time.perf_counter() - self.wall >= limits.seconds:
+            return f"{limits.seconds:g} seconds"
+        return None
 
     def finish(self) -> Result:
         opt = self.optimizer

@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.optim.base import Optimizer, Param
-from turbotag.optim.certificate import Certificate, certify_dual, check_gap
+from turbotag.optim.base import DualOptimizer, Param, blocks
+from turbotag.optim.certificate import Certificate, check_gap
 from turbotag.optim.problem import CliqueProblem, Problem
 from turbotag.optim.sampling import SCHEMES, Sampler
 
@@ -32,9 +32,11 @@ START_EPS = (
 )
 
 
-class SDCA(Optimizer):
+class SDCA(DualOptimizer):
     name = "sdca"
-    reference = "Le Priol, Piché and Lacoste-Julien 2018; the compact dual is ours"
+    reference = "Le Priol, Piché and Lacoste-Julien 2018, algorithm 1; the compact dual is ours"
+    default_epochs = 200
+    default_gap = 1e-3
     params = (
         Param(
             "dual",
@@ -58,6 +60,7 @@ class SDCA(Optimizer):
         self.W = np.zeros(problem.shape)
         self.dual: float = 0.0
         self.gaps = np.ones(problem.n)
+        self.started = False
         self.duals: CompactDual | ExactDual = (
             ExactDual(cast(CliqueProblem, problem), lam, self.W)
             if exact
@@ -77,7 +80,8 @@ class SDCA(Optimizer):
         """n block updates; the first epoch visits every instance once, since no gap is known."""
         n, step, gaps = self.problem.n, self.duals.step, self.gaps
         draws = self.rng.random((n, 2))
-        first = self.rng.permutation(n) if self.epochs == 0 else None
+        fresh = self.epochs == 0 and not self.started
+        first = self.rng.permutation(n) if fresh else None
         dual = self.dual
         for t in range(n):
             i = int(first[t]) if first is not None else self.sampler.draw(draws[t, 0], draws[t, 1])
@@ -91,29 +95,27 @@ class SDCA(Optimizer):
         self.oracle_calls += n
         self.updates += n
 
-    def weights(self) -> np.ndarray:
-        return self.W
+    def point(self, i: int) -> tuple[np.ndarray, float]:
+        return self.duals.point(i)
 
     def gap_estimate(self) -> float:
         """Mean of the block gaps, each as last seen."""
         return float(self.gaps.mean()) if self.epochs else float("inf")
 
     def certify(self) -> Certificate:
-        certificate, gaps = certify_dual(self.problem, self.lam, self.W, self.duals.point)
-        self.oracle_calls += self.problem.n
-        self.gaps[:] = gaps  # a full pass refreshes every stale gap for nothing
-        self.sampler.fill(gaps)
-        self.dual = certificate.dual
+        certificate = super().certify()
+        self.gaps[:] = self.block_gaps  # a full pass refreshes every stale gap for nothing
+        self.sampler.fill(self.gaps)
         return certificate
 
-    def finish(self) -> None:
-        """Recompute W = w(alpha) from the dual variables, so that the last certificate speaks of
-        exactly these weights and no rounding of a million updates."""
-        problem, scale = self.problem, 1.0 / (self.lam * self.problem.n)
-        self.W[:] = 0.0
-        for i in range(problem.n):
-            mu, _ = self.duals.point(i)
-            problem.add(i, problem.gold(i) - mu, scale, self.W)
+    def start(self, W: np.ndarray) -> None:
+        """alpha = the marginals at W, so that w(alpha) = W - grad P(W)/lambda."""
+        self.duals.start(W)
+        self.oracle_calls += self.problem.n
+        self.updates += self.problem.n
+        self.finish()
+        self.dual = self.certify().dual
+        self.started = True
 
     @property
     def state_bytes(self) -> int:
@@ -140,13 +142,16 @@ class CompactDual:
 
     def __init__(self, problem: Problem, lam: float):
         self.problem, self.scale = problem, lam * problem.n
-        sizes = [problem.size(i) for i in range(problem.n)]
-        self.flat = np.empty(sum(sizes))
-        cuts = np.cumsum([0, *sizes])
-        self.mu = [self.flat[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        self.flat, self.mu = blocks(problem)
         for i, mu in enumerate(self.mu):
             mu[:] = problem.gold(i)
         self.h = np.zeros(problem.n)
+
+    def start(self, W: np.ndarray) -> None:
+        for i, mu in enumerate(self.mu):
+            value, theta, nu = self.problem.oracle(i, W)
+            mu[:] = nu
+            self.h[i] = value - theta @ nu
 
     def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
         """One block update; returns the block gap before it and n times the gain of the dual."""
@@ -194,6 +199,10 @@ class ExactDual:
             problem.clique_uniform(i, nu, log_nu)
             problem.clique_mix(mu, log_mu, nu, log_nu, START_EPS)
             problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
+
+    def start(self, W: np.ndarray) -> None:
+        for i, log_mu in enumerate(self.log_mu):
+            self.problem.clique_oracle(i, W, self.scratch[1, : log_mu.size], log_mu)
 
     def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
         problem, log_mu, beta = self.problem, self.log_mu[i], self.problem.beta
@@ -252,7 +261,7 @@ class ExactDual:
         for i in range(problem.n):
             mu, entropy = self.point(i)
             total += entropy + problem.gamma * problem.cost(i, mu)
-        return total / problem.n - 0.5 * self.lam * float(np.vdot(W, W))
+        return total / problem.n - 0.5 * self.lam * problem.sq_norm(W)
 
     @property
     def nbytes(self) -> int:

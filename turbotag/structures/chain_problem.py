@@ -63,23 +63,56 @@ class ChainProblem:
         per_token = np.diff(self.offsets) / np.maximum(self.lengths, 1)
         return self.lengths * (per_token + 3.0 * self.K**self.order) * self.K
 
-    def oracle(self, i: int, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """(value, theta, nu): the potentials theta = s + gamma p, value = log Z(beta theta)/beta,
-        and the marginals; with beta = inf the maximum of theta'z_y and its stats."""
-        theta = self._potentials(i, W, self.gamma)
+    def oracle(
+        self, i: int, W: np.ndarray, scale: float = 1.0
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """(value, theta, nu) at the weights scale*W: the potentials theta = s + gamma p,
+        value = log Z(beta theta)/beta, and the marginals; with beta = inf the maximum of theta'z_y
+        and its stats."""
+        theta = self.potentials(i, W, scale)
+        value, nu = self.infer(i, theta)
+        return value, theta, nu
+
+    def infer(
+        self, i: int, theta: np.ndarray, beta: float | None = None
+    ) -> tuple[float, np.ndarray]:
+        """(log Z(beta theta)/beta, marginals) of any potentials; beta is the loss's by default."""
         nu = self._nu[: theta.size]
-        T = int(self.lengths[i])
+        T, beta = int(self.lengths[i]), self.beta if beta is None else beta
         inference = chain if self.order == 1 else chain2
-        if self.beta == math.inf:
-            return inference.argmax(theta, T, self.K, *self.mask, nu), theta, nu
-        log_z = inference.forward_backward(theta, T, self.K, self.beta, *self.mask, nu)
-        return log_z / self.beta, theta, nu
+        if beta == math.inf:
+            return inference.argmax(theta, T, self.K, *self.mask, nu), nu
+        return inference.forward_backward(theta, T, self.K, beta, *self.mask, nu) / beta, nu
+
+    def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
+        """theta = s + gamma p."""
+        return self._potentials(i, W, self.gamma, scale)
 
     def scores(self, i: int, W: np.ndarray) -> np.ndarray:
         """s: the score of every part."""
         return self._potentials(i, W, 0.0)
 
-    def _potentials(self, i: int, W: np.ndarray, gamma: float) -> np.ndarray:
+    def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(theta, stats (m, parts)): the m <= k structures of largest theta'z_y, best first."""
+        theta = self.potentials(i, W)
+        T, K = int(self.lengths[i]), self.K
+        allowed, start, end = self.mask
+        u, trans = theta[: T * K].reshape(T, K), theta[T * K :][: K * K].reshape(K, K)
+        paired = self.order == 2 and T > 1
+        if paired:
+            pairs, allowed, start, end = chain2.expand(theta, T, K, *self.mask)
+            u = pairs[: (T - 1) * K * K].reshape(T - 1, K * K)
+            trans = pairs[(T - 1) * K * K :].reshape(K * K, K * K)
+        bars = chain.barred(allowed), chain.barred(start), chain.barred(end)
+        paths, _ = chain.kbest(u, trans + bars[0], bars[1], bars[2], k)
+        if paired:
+            paths = np.concatenate([paths[:, :1] // K, paths % K], axis=1)
+        stats = np.empty((len(paths), theta.size))
+        for path, z in zip(paths, stats, strict=True):
+            _indicator(np.ascontiguousarray(path), K, self.order, z)
+        return theta, stats
+
+    def _potentials(self, i: int, W: np.ndarray, gamma: float, scale: float = 1.0) -> np.ndarray:
         theta = self._theta[: self.size(i)]
         _potentials(
             i,
@@ -92,6 +125,7 @@ class ChainProblem:
             W,
             self.n_attributes,
             gamma,
+            scale,
             theta,
         )
         return theta
@@ -117,6 +151,30 @@ class ChainProblem:
         """W += step F_i d."""
         a, b, T = self.offsets[i], self.offsets[i + 1], int(self.lengths[i])
         _add(self.rows, self.positions, self.values, a, b, d, step, W, T, self.n_attributes)
+
+    def gram(self, i: int, d: np.ndarray) -> np.ndarray:
+        """F_i' F_i d: how the scores of instance i change by a step of 1 along F_i d."""
+        a, b, T = self.offsets[i], self.offsets[i + 1], int(self.lengths[i])
+        out = d.copy()
+        cut = T * self.K
+        out[:cut] = 0.0
+        direction, to = d[:cut].reshape(T, self.K), out[:cut].reshape(T, self.K)
+        sparse.gram(self.rows, self.positions, self.values, a, b, direction, to)
+        return out
+
+    def settle(self, i: int, W: np.ndarray, D: np.ndarray, now: float, last: np.ndarray) -> None:
+        """Bring the rows of W that instance i reads up to date: W -= (now - last) D."""
+        sparse.settle(self.rows, self.offsets[i], self.offsets[i + 1], W, D, now, last)
+        shared = np.arange(self.n_attributes, W.shape[0], dtype=np.int32)
+        sparse.settle(shared, 0, shared.size, W, D, now, last)
+
+    def sq_norm(self, W: np.ndarray) -> float:
+        """|w|^2."""
+        return float(np.vdot(W, W))
+
+    def log_count(self, i: int) -> float:
+        """log of the number of structures of instance i."""
+        return self.infer(i, np.zeros(self.size(i)), 1.0)[0]
 
     def mixture_step(
         self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
@@ -148,7 +206,7 @@ class ChainProblem:
         self, i: int, W: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """(value, theta), and the clique marginals and their logs into nu and log_nu."""
-        theta = self._potentials(i, W, self.gamma)
+        theta = self.potentials(i, W)
         T = int(self.lengths[i])
         log_z = chain.clique_marginals(theta, T, self.K, self.beta, *self.mask, nu, log_nu)
         return log_z / self.beta, theta
@@ -190,16 +248,19 @@ class ChainProblem:
 
 @njit(cache=True, nogil=True)
 def _potentials(
-    i, sentences, labels, offsets, rows, positions, values, W, n_attributes, gamma, theta
+    i, sentences, labels, offsets, rows, positions, values, W, n_attributes, gamma, scale, theta
 ):
-    """theta = s + gamma p, where p = -z on the unary parts (and q = T)."""
+    """theta = scale s + gamma p, where p = -z on the unary parts (and q = T)."""
     a, T, K = sentences[i], sentences[i + 1] - sentences[i], W.shape[1]
     u = theta[: T * K].reshape(T, K)
     u[:] = 0.0
     sparse.add_scores(rows, positions, values, offsets[i], offsets[i + 1], W, u)
+    theta[T * K :] = W[n_attributes:].reshape(-1)
+    if scale != 1.0:
+        for p in range(theta.size):
+            theta[p] *= scale
     for t in range(T):
         u[t, labels[a + t]] -= gamma
-    theta[T * K :] = W[n_attributes:].reshape(-1)
 
 
 @njit(cache=True, nogil=True)

@@ -91,3 +91,37 @@ def add_to_weights(rows, positions, values, a, b, d, step, W):
         value, at, weights = values[o] * step, d[positions[o]], W[rows[o]]
         for k in range(K):
             weights[k] += value * at[k]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def gram(rows, positions, values, a, b, d, out):
+    """out += F'F d over the attribute rows: what a step along d does to the scores; (T, K)."""
+    K = d.shape[1]
+    acc = np.empty(K)
+    o = a
+    while o < b:
+        row, first = rows[o], o
+        acc[:] = 0.0
+        while o < b and rows[o] == row:
+            value, at = np.float64(values[o]), d[positions[o]]
+            for k in range(K):
+                acc[k] += value * at[k]
+            o += 1
+        for q in range(first, o):
+            value, to = np.float64(values[q]), out[positions[q]]
+            for k in range(K):
+                to[k] += value * acc[k]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def settle(rows, a, b, W, D, now, last):
+    """W[row] -= (now - last[row]) * D[row] for the rows of an instance: delayed dense updates."""
+    K = W.shape[1]
+    for o in range(a, b):
+        row = rows[o]
+        lag = now - last[row]
+        if lag != 0.0:
+            to, at = W[row], D[row]
+            for k in range(K):
+                to[k] -= lag * at[k]
+            last[row] = now

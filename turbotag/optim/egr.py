@@ -1,0 +1,117 @@
+"""EGR: the excessive gap technique with Bregman projections for max-margin models.
+
+Zhang, Saha and Vishwanathan (2011), "Accelerated training of max-margin Markov networks with
+kernels", algorithm 2; Nesterov (2005). Two sequences w_k and alpha_k keep the excessive gap
+condition
+    J_mu(w_k) <= D(alpha_k),
+where J_mu is the objective with each maximum smoothed by mu times the entropy. As J - J_mu is at
+most mu log|Y|, the gap J(w_k) - D(alpha_k) falls with mu_k = 6 mu_1 / ((k+1)(k+2)),
+mu_1 = R^2/lambda:
+    tau_k   = 2 / (k + 3)
+    alpha^  = (1 - tau) alpha_k + tau alpha_mu(w_k)                    (alpha-hat)
+    w_{k+1} = (1 - tau) w_k + tau w(alpha^)
+    alpha~  = argmin <-tau/(1-tau) grad D(alpha^), alpha> + mu_k KL(alpha || alpha_mu(w_k))
+    alpha_{k+1} = (1 - tau) alpha_k + tau alpha~,     mu_{k+1} = (1 - tau) mu_k
+alpha_mu(w) is the Gibbs distribution of theta(w)/mu: in score space the projection (alpha-tilde) is
+    theta(w_k)/mu_k + tau/((1-tau) mu_k) theta(w(alpha^)) = theta(w_{k+1})/mu_{k+1},
+which is alpha_mu of the next iteration. One oracle call an instance and iteration is enough (and
+one more for J itself), and since D needs only w(alpha) and the expected cost, no dual variable of
+an instance is stored. With structures/kernel_problem, w is a function of kernels (section 4.3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from turbotag.optim.base import Optimizer
+from turbotag.optim.certificate import Certificate, check_gap
+from turbotag.optim.problem import Problem
+
+
+class EGR(Optimizer):
+    name = "egr"
+    reference = "Zhang, Saha and Vishwanathan 2011, algorithm 2"
+    losses = "hinge"
+    default_epochs = 1000
+    default_gap = 1e-3
+
+    def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
+        super().__init__(problem, lam, rng, **params)
+        self.radius_sq = float(problem.radius_sq().max())
+        self.log_count = float(np.mean([problem.log_count(i) for i in range(problem.n)]))
+        self.mu = np.array([self.radius_sq / lam])
+        # w_1 = w(alpha_0), alpha_0 uniform; alpha_1 = alpha_mu(w_1)
+        self.W, _, _, _ = self._dual_point(np.zeros(problem.shape), np.inf)
+        self.A, cost, _, _ = self._dual_point(self.W, float(self.mu[0]))
+        self.next_A = self.A.copy()
+        self.reward = np.array([cost])  # gamma times the mean cost of alpha_k
+        self.oracle_calls += 3 * problem.n
+
+    def _dual_point(self, W: np.ndarray, mu: float) -> tuple[np.ndarray, float, float, float]:
+        """w(alpha), gamma times the mean cost of alpha, for alpha = alpha_mu(W); and the means of
+        the losses and of the smoothed losses at W."""
+        problem = self.problem
+        A = np.zeros(problem.shape)
+        cost = hard = soft = 0.0
+        for i in range(problem.n):
+            theta = problem.potentials(i, W)
+            if mu == np.inf:
+                theta[:] = 0.0
+            z = problem.gold(i)
+            beta = 1.0 if mu == np.inf else 1.0 / mu
+            value, nu = problem.infer(i, theta, beta)
+            soft += value - theta @ z
+            cost += problem.gamma * problem.cost(i, nu)
+            problem.add(i, z - nu, 1.0 / (self.lam * problem.n), A)
+            if mu < np.inf:
+                best, _ = problem.infer(i, theta)
+                hard += best - theta @ z
+        n = problem.n
+        return A, cost / n, hard / n, soft / n
+
+    def epoch(self) -> None:
+        """One iteration k; J and D are computed at every one."""
+        tau = 2.0 / (self.epochs + 4.0)  # k = epochs + 1
+        hat = (1.0 - tau) * self.A + tau * self.next_A
+        self.W[:] = (1.0 - tau) * self.W + tau * hat
+        self.mu *= 1.0 - tau
+        self.next_A[:], next_cost, hard, soft = self._dual_point(self.W, float(self.mu[0]))
+        self.A[:] = (1.0 - tau) * self.A + tau * self.next_A
+        self.reward[0] = (1.0 - tau) * self.reward[0] + tau * next_cost
+        self.oracle_calls += 2 * self.problem.n
+        self.updates += 1
+        self.epochs += 1
+        half = 0.5 * self.lam * self.problem.sq_norm(self.W)
+        self.primal = half + hard
+        self.smoothed = half + soft - float(self.mu[0]) * self.log_count
+        self.dual = float(self.reward[0]) - 0.5 * self.lam * self.problem.sq_norm(self.A)
+        check_gap(self.primal - self.dual, self.primal)
+
+    def gap_estimate(self) -> float | None:
+        return None if self.primal is None else self.primal - self.dual
+
+    def bound(self) -> float:
+        """What theory promises of the gap at k: 6 log|Y| R^2 / (lambda (k+1)(k+2))."""
+        k = self.epochs + 1
+        return 6.0 * self.log_count * self.radius_sq / (self.lam * (k + 1) * (k + 2))
+
+    def weights(self) -> np.ndarray:
+        return self.W
+
+    def certify(self) -> Certificate:
+        """J(w_k) by a full pass, and D at alpha_k, whose w(alpha_k) and cost are kept exactly."""
+        problem, total = self.problem, 0.0
+        for i in range(problem.n):
+            value, theta, _ = problem.oracle(i, self.W)
+            total += value - theta @ problem.gold(i)
+        self.oracle_calls += problem.n
+        primal = 0.5 * self.lam * problem.sq_norm(self.W) + total / problem.n
+        dual = float(self.reward[0]) - 0.5 * self.lam * problem.sq_norm(self.A)
+        check_gap(primal - dual, primal)
+        return Certificate(primal, dual, primal - dual)
+
+    def state(self) -> dict[str, np.ndarray]:
+        arrays = {"W": self.W, "A": self.A, "next_A": self.next_A}
+        return {**arrays, "mu": self.mu, "reward": self.reward}

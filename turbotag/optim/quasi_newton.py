@@ -1,0 +1,163 @@
+"""Batch methods of SciPy, L-BFGS and nonlinear conjugate gradient, one iteration an epoch.
+
+SciPy's loops cannot be saved in the middle, so they run in rounds of ROUND iterations, each begun
+afresh at the last weights. A checkpoint is taken only between rounds, and a resumed run gives the
+identical result; the lost memory of a round is a few iterations in a hundred.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from turbotag.optim.base import Optimizer
+from turbotag.optim.certificate import Certificate, objective
+from turbotag.optim.problem import Problem
+
+ROUND = 100
+
+
+class _Stopped(Exception):
+    """Raised inside SciPy's thread when the optimizer is given up."""
+
+
+class QuasiNewton(Optimizer):
+    losses = "smooth"
+    default_epochs = 1000
+    default_gap = 1e-3
+    method = ""
+    options: dict[str, Any] = {}  # noqa: RUF012
+
+    def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
+        super().__init__(problem, lam, rng, **params)
+        self.W = np.zeros(problem.shape)
+        self.last: Certificate | None = None
+        self.round: _Round | None = None
+
+    def start(self, W: np.ndarray) -> None:
+        self.W[:] = W
+
+    def epoch(self) -> None:
+        """One iteration: to the next point that SciPy accepts."""
+        if self.round is None:
+            self.round = _Round(self)
+        found = self.round.next()
+        self.epochs += 1
+        if found is None:  # SciPy's line search fails: at the optimum, or with memory gone bad
+            if self.round.iterations == 0:
+                self.done = "the line search finds no better point"
+            self.round = None
+            return
+        self.W[:] = found.reshape(self.W.shape)
+        self.last = self.round.certificate_at(found)
+        self.primal = self.last.primal
+        self.updates += 1
+        if self.round.iterations == ROUND:
+            self.round.stop()
+            self.round = None
+
+    def evaluate(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, grad = objective(self.problem, self.lam, w.reshape(self.W.shape))
+        self.oracle_calls += self.problem.n
+        return value, grad.reshape(-1)
+
+    def gap_estimate(self) -> float | None:
+        return self.last.gap if self.last else None
+
+    def weights(self) -> np.ndarray:
+        return self.W
+
+    @property
+    def resumable(self) -> bool:
+        return self.round is None
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"W": self.W}
+
+    def __del__(self) -> None:
+        if getattr(self, "round", None) is not None:
+            self.round.stop()  # type: ignore[union-attr]
+
+
+class _Round:
+    """SciPy's loop in a thread of its own, which stands still between two iterations."""
+
+    def __init__(self, optimizer: QuasiNewton):
+        self.lam, self.problem = optimizer.lam, optimizer.problem
+        self.points: queue.Queue[Any] = queue.Queue()
+        self.go = threading.Semaphore(0)
+        self.stopping = False
+        self.iterations = 0
+        self.evaluated: tuple[np.ndarray, float, float] | None = None
+        self.evaluate = optimizer.evaluate
+        evaluate, start = optimizer.evaluate, optimizer.W.reshape(-1).copy()
+        method, options = optimizer.method, {"maxiter": ROUND, **optimizer.options}
+
+        def function(w: np.ndarray) -> tuple[float, np.ndarray]:
+            value, grad = evaluate(w)
+            self.evaluated = w.copy(), value, float(grad @ grad)
+            return value, grad
+
+        def callback(w: np.ndarray) -> None:
+            self.points.put(w.copy())
+            self.go.acquire()
+            if self.stopping:
+                raise _Stopped
+
+        def work() -> None:
+            try:
+                self.go.acquire()
+                if not self.stopping:
+                    minimize(
+                        function, start, jac=True, method=method, callback=callback, options=options
+                    )
+                self.points.put(None)
+            except _Stopped:
+                pass
+            except BaseException as e:
+                self.points.put(e)
+
+        self.thread = threading.Thread(target=work, daemon=True)
+        self.thread.start()
+
+    def next(self) -> np.ndarray | None:
+        """The next accepted point, None if there is none."""
+        self.go.release()
+        found = self.points.get()
+        if isinstance(found, BaseException):
+            raise found
+        if found is not None:
+            self.iterations += 1
+        return found
+
+    def certificate_at(self, w: np.ndarray) -> Certificate:
+        """P and |grad|^2/(2 lambda) at an accepted point: nearly always the last one evaluated."""
+        if self.evaluated is None or not np.array_equal(self.evaluated[0], w):
+            value, grad = self.evaluate(w)
+            self.evaluated = w, value, float(grad @ grad)
+        _, value, square = self.evaluated
+        gap = square / (2.0 * self.lam)
+        return Certificate(value, value - gap, gap)
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.go.release()
+        self.thread.join(5.0)
+
+
+class LBFGS(QuasiNewton):
+    name = "lbfgs"
+    reference = "Liu and Nocedal 1989; SciPy's L-BFGS-B"
+    method = "L-BFGS-B"
+    options = {"ftol": 0.0, "gtol": 0.0, "maxfun": 10**9}  # noqa: RUF012
+
+
+class CG(QuasiNewton):
+    name = "cg"
+    reference = "Polak and Ribiere; SciPy's CG (Nocedal and Wright 2006, section 5.2)"
+    method = "CG"
+    options = {"gtol": 0.0}  # noqa: RUF012

@@ -1,0 +1,176 @@
+"""SAG and SAG-NUS: stochastic average gradient with Lipschitz sampling.
+
+Schmidt, Babanezhad, Ahmed, Defazio, Clifton and Sarkar (2015), "Non-uniform stochastic average
+gradient method for training conditional random fields", algorithm 2 and section 4. The gradient of
+each instance is remembered, as stats: unary marginals and summed transitions, not weights. The step
+    w <- w - alpha (lambda w + (1/m) sum_i g_i)
+uses the sum of the last gradient g_i of the m instances seen so far; alpha comes from estimates L_i
+of the Lipschitz constants, doubled until f_i(w - g_i/L_i) <= f_i(w) - |g_i|^2/(2 L_i) holds (each
+test an oracle call) and halved over a pass. Dense steps are delayed until a row is read:
+w = scale V, and V[r] lacks (now - last[r]) times the sum of gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from turbotag.optim.base import Optimizer, Param, blocks
+from turbotag.optim.problem import Problem
+from turbotag.optim.sampling import Sampler
+
+SMALLEST_SCALE = 1e-50
+NO_GRADIENT = 1e-8  # below this squared norm a line search tells nothing
+MAX_SKIP = 1 << 20
+
+
+class SAG(Optimizer):
+    name = "sag"
+    reference = "Le Roux, Schmidt and Bach 2012; Schmidt et al. 2015, algorithm 1"
+    losses = "smooth"
+    default_epochs = 200
+    nonuniform = 0.0
+    params = (
+        Param("skip-line-search", False, "test L_i ever more rarely while it holds (section 4.3)"),
+    )
+
+    def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
+        super().__init__(problem, lam, rng, **params)
+        n = problem.n
+        self.V = np.zeros(problem.shape)
+        self.sum = np.zeros(problem.shape)
+        self.last = np.zeros(problem.shape[0])
+        self.flat, self.memory = blocks(problem)
+        self.lipschitz = np.ones(n)
+        self.seen = np.zeros(n, bool)
+        self.skip, self.wait = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.clock = np.array([1.0, 0.0])  # scale, now
+        self.sampler = Sampler("gap", self.nonuniform, np.ones(n))
+
+    def start(self, W: np.ndarray) -> None:
+        self.V[:] = W
+
+    def epoch(self) -> None:
+        n = self.problem.n
+        draws = self.rng.random((n, 2))
+        first = self.rng.permutation(n) if self.epochs == 0 else None
+        self.sampler.fill(self.lipschitz)
+        self._tally()
+        for t in range(n):
+            i = int(first[t]) if first is not None else self.sampler.draw(draws[t, 0], draws[t, 1])
+            self._step(i)
+        self.epochs += 1
+        self.updates += n
+
+    def _tally(self) -> None:
+        """Number, sum and maximum of the L_i of instances seen; kept up to date within an epoch,
+        but that the maximum only grows."""
+        known = self.lipschitz[self.seen]
+        self.count, self.total = known.size, float(known.sum())
+        self.largest = float(known.max(initial=0.0))
+
+    def _step(self, i: int) -> None:
+        problem, lam = self.problem, self.lam
+        scale, now = self.clock.tolist()
+        problem.settle(i, self.V, self.sum, now, self.last)
+        value, theta, nu = problem.oracle(i, self.V, scale)
+        self.oracle_calls += 1
+        z = problem.gold(i).copy()
+        g = nu - z
+        if not self.seen[i]:
+            self.seen[i] = True
+            if self.count:
+                self.lipschitz[i] = self.total / self.count
+            self.count += 1
+        else:
+            self.total -= self.lipschitz[i]
+        self._search(i, value, theta.copy(), z, g)
+        self.total += self.lipschitz[i]
+        self.largest = max(self.largest, float(self.lipschitz[i]))
+
+        problem.add(i, g - self.memory[i], 1.0, self.sum)
+        self.memory[i][:] = g
+        alpha = self._step_size()
+        scale *= 1.0 - alpha * lam
+        now += alpha / (self.count * scale)
+        self.clock[:] = scale, now
+        if scale < SMALLEST_SCALE:
+            self._rescale()
+
+    def _search(
+        self, i: int, value: float, theta: np.ndarray, z: np.ndarray, g: np.ndarray
+    ) -> None:
+        """Raise L_i until the quadratic bound holds at the gradient step; then let it decay."""
+        if self.wait[i] > 0:
+            self.wait[i] -= 1
+            return
+        problem = self.problem
+        direction = problem.gram(i, g)
+        square = float(g @ direction)
+        raised = False
+        if square > NO_GRADIENT:
+            loss = value - theta @ z
+            while True:
+                L = self.lipschitz[i]
+                moved = theta - direction / L
+                after, _ = problem.infer(i, moved)
+                self.oracle_calls += 1
+                if after - moved @ z <= loss - 0.5 * square / L + 1e-12 * abs(loss):
+                    break
+                self.lipschitz[i] *= 2.0
+                raised = True
+        if not raised:
+            self.lipschitz[i] *= 2.0 ** (-1.0 / problem.n)
+        if self.param["skip-line-search"]:
+            self.skip[i] = 0 if raised else min(2 * self.skip[i] + 1, MAX_SKIP)
+            self.wait[i] = self.skip[i]
+        self.sampler.update(i, float(self.lipschitz[i]))
+
+    def _step_size(self) -> float:
+        return 1.0 / (self.largest + self.lam)
+
+    def _rescale(self) -> None:
+        """Settle every row and fold the scale into V."""
+        self._settle_all()
+        self.V *= self.clock[0]
+        self.clock[0] = 1.0
+        self.clock[1] = 0.0
+        self.last[:] = 0.0
+
+    def _settle_all(self) -> None:
+        self.V -= (self.clock[1] - self.last)[:, None] * self.sum
+        self.last[:] = self.clock[1]
+
+    def weights(self) -> np.ndarray:
+        self._settle_all()
+        return self.clock[0] * self.V
+
+    @property
+    def state_bytes(self) -> int:
+        return self.flat.nbytes
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {
+            "V": self.V,
+            "sum": self.sum,
+            "last": self.last,
+            "memory": self.flat,
+            "lipschitz": self.lipschitz,
+            "seen": self.seen,
+            "skip": self.skip,
+            "wait": self.wait,
+            "clock": self.clock,
+        }
+
+
+class SAGNUS(SAG):
+    """Half of the draws uniform, half in proportion to L_i; alpha between the two safe choices."""
+
+    name = "sag-nus"
+    reference = "Schmidt et al. 2015, algorithm 2"
+    nonuniform = 0.5
+
+    def _step_size(self) -> float:
+        mean = self.total / self.count
+        return 0.5 * (1.0 / (self.largest + self.lam) + 1.0 / (mean + self.lam))

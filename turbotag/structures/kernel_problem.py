@@ -1,0 +1,92 @@
+"""Chains with kernels on the words: weights that live in a reproducing kernel Hilbert space.
+
+Zhang, Saha and Vishwanathan (2011), section 4.3. The score of label k at a word x is f_k(x) with
+    f_k = sum_r W[r, k] kernel(x_r, .),
+one row of W for each training word r; transitions stay linear. So F_i maps the unary parts of
+sentence i to the rows of its own words, and |w|^2 = sum_k W[:, k]' G W[:, k] + |transitions|^2 with
+the Gram matrix G. Optimizers that move W only through `add` and measure it through `sq_norm` work
+unchanged. For small data: G has a number for each pair of words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from turbotag.errors import UsageError
+from turbotag.structures.chain_problem import ChainProblem
+
+KERNELS = ("linear", "polynomial", "rbf")
+
+
+def gram_matrix(X: np.ndarray, Y: np.ndarray, kernel: str, degree: int, width: float) -> np.ndarray:
+    """kernel(x, y) for all rows: x'y, (1 + x'y)^degree or exp(-|x - y|^2 / (2 width^2))."""
+    if kernel == "linear":
+        return X @ Y.T
+    if kernel == "polynomial":
+        return (1.0 + X @ Y.T) ** degree
+    if kernel == "rbf":
+        square = (X**2).sum(1)[:, None] + (Y**2).sum(1)[None, :] - 2.0 * X @ Y.T
+        return np.exp(-np.maximum(square, 0.0) / (2.0 * width**2))
+    raise UsageError(f"unknown kernel {kernel!r}: it is one of {', '.join(KERNELS)}")
+
+
+class KernelChainProblem(ChainProblem):
+    """A chain problem over dense word vectors X (tokens, d)."""
+
+    def __init__(
+        self,
+        sentences: np.ndarray,
+        X: np.ndarray,
+        gold: np.ndarray,
+        n_labels: int,
+        beta: float = np.inf,
+        gamma: float = 1.0,
+        kernel: str = "linear",
+        degree: int = 2,
+        width: float = 1.0,
+    ):
+        tokens = X.shape[0]
+        # the linear machinery, with one feature for each word: its own row
+        rows = np.arange(tokens, dtype=np.int32)
+        lengths = np.diff(sentences)
+        positions = (rows - np.repeat(sentences[:-1], lengths)).astype(np.int32)
+        own = sentences.astype(np.int64), rows, positions, np.ones(tokens, np.float32)
+        super().__init__(sentences, own, gold, tokens, n_labels, beta, gamma)
+        self.X, self.kernel, self.degree, self.width = X, kernel, degree, width
+        self.G = gram_matrix(X, X, kernel, degree, width)
+
+    def _smooth(self, W: np.ndarray, rows: slice) -> np.ndarray:
+        """G W for some words."""
+        return self.G[rows] @ W[: self.n_attributes]
+
+    def _potentials(self, i: int, W: np.ndarray, gamma: float, scale: float = 1.0) -> np.ndarray:
+        a, b = int(self.sentences[i]), int(self.sentences[i + 1])
+        theta = self._theta[: self.size(i)]
+        cut = (b - a) * self.K
+        theta[:cut] = scale * self._smooth(W, slice(a, b)).reshape(-1)
+        theta[cut:] = scale * W[self.n_attributes :].reshape(-1)
+        theta[np.arange(b - a) * self.K + self.labels[a:b]] -= gamma
+        return theta
+
+    def gram(self, i: int, d: np.ndarray) -> np.ndarray:
+        a, b = int(self.sentences[i]), int(self.sentences[i + 1])
+        out, cut = d.copy(), (b - a) * self.K
+        out[:cut] = (self.G[a:b, a:b] @ d[:cut].reshape(b - a, self.K)).reshape(-1)
+        return out
+
+    def norm_sq(self, i: int, d: np.ndarray) -> float:
+        return float(d @ self.gram(i, d))
+
+    def sq_norm(self, W: np.ndarray) -> float:
+        A, rest = W[: self.n_attributes], W[self.n_attributes :]
+        return float(np.vdot(A, self.G @ A) + np.vdot(rest, rest))
+
+    def radius_sq(self) -> np.ndarray:
+        """At most (sum_t sqrt(2 kernel(x_t, x_t)))^2 from the words, 2 (T - 1)^2 from transitions."""
+        root = np.sqrt(2.0 * np.diag(self.G))
+        words = np.add.reduceat(root, self.sentences[:-1]) ** 2
+        return words + 2.0 * (self.lengths - 1.0) ** 2
+
+    def score_words(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """(words, K) unary scores of new words."""
+        return gram_matrix(X, self.X, self.kernel, self.degree, self.width) @ W[: self.n_attributes]
