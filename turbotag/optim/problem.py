@@ -61,6 +61,10 @@ class Problem(Protocol):
         """p'mu + q."""
         ...
 
+    def cost_vector(self, i: int) -> np.ndarray:
+        """p."""
+        ...
+
     def norm_sq(self, i: int, d: np.ndarray) -> float:
         """|F_i d|^2."""
         ...

@@ -142,6 +142,13 @@ class ChainProblem:
         a, b = self.sentences[i], self.sentences[i + 1]
         return _cost(self.labels[a:b], self.K, stats)
 
+    def cost_vector(self, i: int) -> np.ndarray:
+        """p: -1 for each gold label (and q = T)."""
+        a, T = self.sentences[i], int(self.lengths[i])
+        p = np.zeros(self.size(i))
+        p[np.arange(T) * self.K + self.labels[a : a + T]] = -1.0
+        return p
+
     def norm_sq(self, i: int, d: np.ndarray) -> float:
         """|F_i d|^2 for a flat direction d."""
         a, b, T = self.offsets[i], self.offsets[i + 1], int(self.lengths[i])

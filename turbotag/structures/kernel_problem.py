@@ -82,7 +82,7 @@ class KernelChainProblem(ChainProblem):
         return float(np.vdot(A, self.G @ A) + np.vdot(rest, rest))
 
     def radius_sq(self) -> np.ndarray:
-        """At most (sum_t sqrt(2 kernel(x_t, x_t)))^2 from the words, 2 (T - 1)^2 from transitions."""
+        """(sum_t sqrt(2 kernel(x_t, x_t)))^2 for the words, 2 (T - 1)^2 for the transitions."""
         root = np.sqrt(2.0 * np.diag(self.G))
         words = np.add.reduceat(root, self.sentences[:-1]) ** 2
         return words + 2.0 * (self.lengths - 1.0) ** 2
