@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 DATA   ?= ../shared/data
 OUT    := build-demo
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench optimizers clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,6 +42,11 @@ lint: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python scripts/bench_tagger.py --train $(DATA)/conll2000/train.txt --test $(DATA)/conll2000/test.txt
+
+# Compare all optimizers (about an hour): docs/optimizers.md, its plots and CSV files.
+optimizers: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python scripts/compare_optimizers.py table curves egr estimate page --data $(DATA)
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
 clean:

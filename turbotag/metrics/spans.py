@@ -7,40 +7,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from turbotag.corpus import schemes
-from turbotag.metrics.tags import Counts, same_tag
+from turbotag.metrics.tags import Counts, TagScore, same_tag
 
 
 @dataclass
-class SpanScore:
-    """A score with the convention it was counted by."""
+class SpanScore(TagScore):
+    """F1 of spans beside the accuracy of their tags; types are those of the spans."""
 
-    convention: str
-    total: Counts
-    types: dict[str, Counts]
-    tokens: int
-    right_tokens: int
-    sentences: int = 0
-    right_sentences: int = 0
+    measure = "span F1"
 
     @property
-    def accuracy(self) -> float:
-        return self.right_tokens / self.tokens if self.tokens else 0.0
+    def total(self) -> Counts:
+        """Spans of all types."""
+        counts = self.types.values()
+        return Counts(
+            sum(c.gold for c in counts),
+            sum(c.predicted for c in counts),
+            sum(c.correct for c in counts),
+        )
 
     @property
     def main(self) -> float:
         return self.total.f1
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "measure": "span F1",
-            "convention": self.convention,
-            "tokens": self.tokens,
-            "token_accuracy": self.accuracy,
-            "sentences": self.sentences,
-            "sentence_accuracy": self.right_sentences / max(1, self.sentences),
-            **self.total.as_dict(),
-            "types": {t: c.as_dict() for t, c in sorted(self.types.items())},
-        }
+        return {**super().as_dict(), **self.total.as_dict()}
 
 
 CONVENTIONS = {
@@ -74,14 +65,7 @@ def score(
         types[names[k]].predicted += 1
     for _, _, k in in_gold & in_pred:
         types[names[k]].correct += 1
-    total = Counts(len(in_gold), len(in_pred), len(in_gold & in_pred))
     right = same_tag(gold, gold_ids, predicted, predicted_ids)
-    return SpanScore(
-        CONVENTIONS["strict" if strict else "conlleval"],
-        total,
-        types,
-        right.size,
-        int(right.sum()),
-        sentences.size - 1,
-        int(np.logical_and.reduceat(right, sentences[:-1]).sum()),
-    )
+    found = SpanScore.of(CONVENTIONS["strict" if strict else "conlleval"], right, sentences, types)
+    assert isinstance(found, SpanScore)
+    return found

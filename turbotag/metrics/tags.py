@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 
 @dataclass
 class Counts:
-    """Gold, predicted and common spans."""
+    """Gold, predicted and common items."""
 
     gold: int = 0
     predicted: int = 0
@@ -39,44 +39,59 @@ class Counts:
         }
 
 
+@dataclass
+class TagScore:
+    """Accuracy of tags, with the convention it was counted by and counts for each type."""
+
+    convention: str
+    tokens: int
+    right_tokens: int
+    sentences: int
+    right_sentences: int
+    types: dict[str, Counts]
+
+    @classmethod
+    def of(
+        cls, convention: str, right: np.ndarray, sentences: np.ndarray, types: dict[str, Counts]
+    ) -> TagScore:
+        """right: (tokens,) bool; sentences: (n + 1,) offsets of its sentences."""
+        whole = int(np.logical_and.reduceat(right, sentences[:-1]).sum())
+        return cls(convention, right.size, int(right.sum()), sentences.size - 1, whole, types)
+
+    @property
+    def accuracy(self) -> float:
+        return self.right_tokens / max(1, self.tokens)
+
+    @property
+    def sentence_accuracy(self) -> float:
+        return self.right_sentences / max(1, self.sentences)
+
+    @property
+    def main(self) -> float:
+        """The one number that models are compared by."""
+        return self.accuracy
+
+    measure = "accuracy"
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "measure": self.measure,
+            "convention": self.convention,
+            "tokens": self.tokens,
+            "right_tokens": self.right_tokens,
+            "accuracy": self.accuracy,
+            "sentences": self.sentences,
+            "sentence_accuracy": self.sentence_accuracy,
+            "types": {t: c.as_dict() for t, c in sorted(self.types.items())},
+        }
+
+
 def same_tag(
     gold: list[str], gold_ids: np.ndarray, predicted: list[str], predicted_ids: np.ndarray
 ) -> np.ndarray:
     """(tokens,) bool: the predicted string is the gold one."""
     at = {s: n for n, s in enumerate(gold)}
     return np.array([at.get(s, -1) for s in predicted])[predicted_ids] == gold_ids
-
-
-@dataclass
-class TagScore:
-    """Accuracy of plain tags, with counts for each tag."""
-
-    convention: str
-    tokens: int
-    right_tokens: int
-    types: dict[str, Counts] = field(default_factory=dict)
-    sentences: int = 0
-    right_sentences: int = 0
-
-    @property
-    def accuracy(self) -> float:
-        return self.right_tokens / self.tokens if self.tokens else 0.0
-
-    @property
-    def main(self) -> float:
-        return self.accuracy
-
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "measure": "accuracy",
-            "convention": self.convention,
-            "tokens": self.tokens,
-            "correct": self.right_tokens,
-            "accuracy": self.accuracy,
-            "sentences": self.sentences,
-            "sentence_accuracy": self.right_sentences / max(1, self.sentences),
-            "tags": {t: c.as_dict() for t, c in sorted(self.types.items())},
-        }
 
 
 def score_tags(
@@ -95,11 +110,4 @@ def score_tags(
         types.setdefault(predicted[n], Counts()).predicted = int(count)
     for n, count in zip(*np.unique(gold_ids[right], return_counts=True), strict=True):
         types[gold[n]].correct = int(count)
-    return TagScore(
-        "all tokens",
-        right.size,
-        int(right.sum()),
-        types,
-        sentences.size - 1,
-        int(np.logical_and.reduceat(right, sentences[:-1]).sum()),
-    )
+    return TagScore.of("all tokens", right, sentences, types)

@@ -38,7 +38,7 @@ SPAN_TASKS = ("ner", "chunk")
 CONSTRAINTS = ("none", "decode", "train")
 MANY_TAGS = 300  # more distinct tags than this make the column suspicious
 
-Score = span_metrics.SpanScore | tag_metrics.TagScore
+Score = tag_metrics.TagScore
 Echo = Callable[[str], None]
 
 

@@ -18,7 +18,7 @@ _HEADER = (
 )
 
 
-def score_table(score: SpanScore | TagScore) -> str:
+def score_table(score: TagScore) -> str:
     """A table by type, the total last, and the convention it was counted by."""
     lines = [_HEADER]
     shown = {t: c for t, c in score.types.items() if c.gold or c.predicted}
@@ -27,7 +27,7 @@ def score_table(score: SpanScore | TagScore) -> str:
         lines.append(_row("all", score.total))
     lines.append(
         f"{score.tokens} tokens, accuracy {100 * score.accuracy:.2f}; {score.sentences} sentences, "
-        f"{100 * score.right_sentences / max(1, score.sentences):.2f} all right"
+        f"{100 * score.sentence_accuracy:.2f} all right"
     )
     lines.append(f"convention: {score.convention}")
     return "\n".join(lines)
