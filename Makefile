@@ -46,7 +46,7 @@ bench: $(VENV)/.installed
 # Compare all optimizers (about an hour): docs/optimizers.md, its plots and CSV files.
 optimizers: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/compare_optimizers.py table curves egr estimate page --data $(DATA)
+	$(BIN)/python scripts/compare_optimizers.py table hinge curves egr estimate page --data $(DATA)
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
 clean:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from turbotag.features import templates
 from turbotag.models.evaluation import evaluate_model
-from turbotag.models.training import Options, train
+from turbotag.models.gold import Options
+from turbotag.models.training import train
 
 GROUPS = {
     "shape": r"shape|capital|allcaps|mixedcase|digit\[|number|hyphen|abbreviation|punctuation",

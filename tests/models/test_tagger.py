@@ -10,9 +10,10 @@ from tests.oracles import Enumerated
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError, UsageError
 from turbotag.models.evaluation import evaluate_files, evaluate_model
+from turbotag.models.gold import Options
 from turbotag.models.prediction import Output, predict
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import Options, train
+from turbotag.models.training import train
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))

@@ -41,8 +41,8 @@ def command(
     turbotag eval --model ner.model gold.iob2 --json
     """
     from turbotag.models.evaluation import evaluate_files, evaluate_model
+    from turbotag.models.gold import Options
     from turbotag.models.tagger import Tagger
-    from turbotag.models.training import Options
     from turbotag.report.tables import score_table
 
     if (predicted is None) == (model is None):

@@ -165,8 +165,9 @@ def command(
         --stop-gap 1e-4 -o chunk.model
     turbotag train --task ner --train ner.iob2 --gazetteer country=countries.txt -o ner.model
     """
+    from turbotag.models.gold import Options
     from turbotag.models.store import cannot_write
-    from turbotag.models.training import Options, check, train
+    from turbotag.models.training import check, train
     from turbotag.optim.trace import Trace
 
     given = {

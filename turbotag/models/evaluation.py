@@ -8,8 +8,8 @@ import numpy as np
 
 from turbotag.corpus.schemes import parse
 from turbotag.errors import DataError
+from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import Corpus, Options, Score, read_gold, score_tags
 
 
 def _spans(gold: Corpus, predicted: list[str]) -> bool:

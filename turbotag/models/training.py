@@ -6,8 +6,7 @@ import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,158 +15,33 @@ import numpy as np
 import turbotag
 from turbotag import losses
 from turbotag.corpus import schemes
-from turbotag.corpus.formats import Format, default_names, given_names
-from turbotag.corpus.hashing import Interner, KeyTable
-from turbotag.corpus.reader import Block, read
+from turbotag.corpus.hashing import KeyTable
+from turbotag.corpus.reader import Block
 from turbotag.errors import DataError, UsageError
 from turbotag.features import templates
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
-from turbotag.metrics import spans as span_metrics
-from turbotag.metrics import tags as tag_metrics
 from turbotag.models import store
+from turbotag.models.gold import (
+    CONSTRAINTS,
+    TASKS,
+    Corpus,
+    Echo,
+    Options,
+    Score,
+    column_name,
+    prepare_tags,
+    read_gold,
+    score_tags,
+    sorted_labels,
+)
 from turbotag.models.tagger import Tagger
 from turbotag.optim.algorithms import algorithm
-from turbotag.optim.run import Limits, Result, run
+from turbotag.optim.base import Optimizer
+from turbotag.optim.run import Limits, LoadState, Result, run
 from turbotag.optim.trace import Trace
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
-
-TASKS = ("ner", "pos", "chunk")
-SPAN_TASKS = ("ner", "chunk")
-CONSTRAINTS = ("none", "decode", "train")
-MANY_TAGS = 300  # more distinct tags than this make the column suspicious
-
-Score = tag_metrics.TagScore
-Echo = Callable[[str], None]
-
-
-@dataclass
-class Options:
-    """What `turbotag train` can be told; see its help for each."""
-
-    task: str
-    train: str
-    dev: str | None = None
-    format: str | None = None
-    columns: tuple[str, ...] | None = None
-    target: str | None = None
-    template: str | None = None
-    gazetteers: dict[str, str] = field(default_factory=dict)
-    scheme: str | None = None
-    strict: bool = False
-    constraints: str = "decode"
-    order: int = 1
-    loss: str = "crf"
-    beta: float | None = None
-    gamma: float | None = None
-    C: float = 1.0
-    algorithm: str = "sdca"
-    params: dict[str, Any] = field(default_factory=dict)
-    epochs: int | None = None
-    stop_gap: float | None = None
-    patience: int | None = None
-    max_oracle_calls: int | None = None
-    max_seconds: float | None = None
-    init: str | None = None
-    seed: int = 1
-    licence: str = ""
-
-
-@dataclass
-class Corpus:
-    """A block with its gold tags."""
-
-    block: Block
-    target: int
-    ids: np.ndarray
-    strings: list[str]
-
-
-def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
-    """The column that holds the tags."""
-    if fmt.name == "crfsuite":
-        return 0
-    if asked is None:
-        if fmt.ids and task != "pos":
-            raise UsageError(
-                f"{path} is {fmt.name}, which has no {task} column: name one with --target"
-            )
-        asked = (
-            "upos" if fmt.ids else "chunk" if task == "chunk" and "chunk" in fmt.columns else "tag"
-        )
-    at = fmt.index(asked)
-    if at is None or (at == 0 and not asked.isdigit()):
-        has = ", ".join(fmt.columns)
-        raise DataError(f"has no column {asked!r} to learn from; its columns: {has}", path)
-    return at
-
-
-def read_gold(options: Options, path: str, target: str | None = None) -> Corpus:
-    """Read a file and its tag column."""
-    naming = given_names(options.columns) if options.columns else default_names
-    block = read(path, options.format, naming)
-    at = target_column(block.format, options.task, target or options.target, path)
-    interner = Interner()
-    ids = block.ids(at, interner)
-    if "" in interner.strings:
-        t = int(np.flatnonzero(ids == interner.strings.index(""))[0])
-        raise block.error("the tag is empty", t)
-    return Corpus(block, at, ids, interner.strings)
-
-
-def column_name(corpus: Corpus) -> str:
-    fmt = corpus.block.format
-    return fmt.columns[corpus.target] if fmt.columns else "label"
-
-
-def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | None, str | None]:
-    """Check the tags; convert them to options.scheme in place.
-
-    Returns (scheme to train in, scheme of the file), or (None, None) for tags that are not spans.
-    """
-    name, n = column_name(corpus), len(corpus.strings)
-    if n > MANY_TAGS or (n > 20 and n > 0.2 * corpus.ids.size):
-        echo(
-            f"warning: column {name!r} of {corpus.block.path} has {n} different values: "
-            "is it the tag column? (--target names another)"
-        )
-    if options.task not in SPAN_TASKS:
-        return None, None
-    parsed = schemes.parse(corpus.strings)
-    if parsed is None:
-        odd = next(s for s in corpus.strings if schemes.parse([s]) is None)
-        t = int(np.flatnonzero(corpus.ids == corpus.strings.index(odd))[0])
-        raise corpus.block.error(
-            f"{odd!r} in column {name!r} is not an IOB tag, as --task {options.task} expects", t
-        )
-    found = schemes.detect(parsed, corpus.ids, corpus.block.sentences)
-    wanted = options.scheme or found.scheme
-    if found.irregular.size:
-        t = int(found.irregular[0])
-        tag = corpus.strings[corpus.ids[t]]
-        what = f"{tag} does not fit {found.scheme.upper()}: no entity for it to continue or close"
-        if options.strict:
-            raise corpus.block.error(what, t)
-        echo(
-            f"warning: {corpus.block.path}, line {corpus.block.lines[t]}: {what} "
-            f"({found.irregular.size} such tags; read as conlleval does)"
-        )
-    if found.irregular.size or wanted != found.scheme:
-        corpus.strings, corpus.ids = schemes.convert(
-            corpus.strings, corpus.ids, corpus.block.sentences, wanted
-        )
-    as_what = "" if wanted == found.scheme else f", trained as {wanted.upper()}"
-    echo(f"tags: {found.scheme.upper()}{as_what}, {len(parsed.types)} types")
-    return wanted, found.scheme
-
-
-def sorted_labels(corpus: Corpus) -> list[str]:
-    """Labels in alphabetical order, with corpus.ids renumbered to it."""
-    labels = sorted(corpus.strings)
-    corpus.ids = np.array([labels.index(s) for s in corpus.strings], np.int32)[corpus.ids]
-    corpus.strings = labels
-    return labels
 
 
 @dataclass
@@ -191,15 +65,6 @@ def index_features(block: Block, extractor: Extractor) -> Features:
     values = found.values
     sparse.sort_occurrences(ends, rows, positions, values)
     return Features(table.keys(), (ends, rows, positions, values), origins)
-
-
-def score_tags(
-    gold: Corpus, labels: list[str], predicted: np.ndarray, spans: bool, strict: bool = False
-) -> Score:
-    """Span F1 where the tags are spans, else accuracy."""
-    arguments = (gold.strings, gold.ids, labels, predicted, gold.block.sentences)
-    found = span_metrics.score(*arguments, strict=strict) if spans else None
-    return found or tag_metrics.score_tags(*arguments)
 
 
 def sha256(block: Block) -> str:
@@ -283,6 +148,110 @@ def warm_start(
     return W
 
 
+@dataclass
+class Setup:
+    """All that training needs of the files: tags, features and the problem they make."""
+
+    corpus: Corpus
+    scheme: str | None
+    file_scheme: str | None
+    template: str
+    extractor: Extractor
+    features: Features
+    problem: ChainProblem
+
+    @property
+    def labels(self) -> list[str]:
+        return self.corpus.strings
+
+    def tagger(self, header: dict[str, Any], weights: np.ndarray) -> Tagger:
+        return Tagger(
+            header,
+            self.features.keys,
+            weights.astype(np.float32),
+            self.extractor.gazetteers,
+            self.features.origins,
+            self.extractor.vocabulary(),
+        )
+
+
+def prepare(options: Options, echo: Echo) -> Setup:
+    """Read the training file, its templates and gazetteers; extract features."""
+    loss = losses.loss(options.loss, options.beta, options.gamma)
+    corpus = read_gold(options, options.train)
+    block, target = corpus.block, column_name(corpus)
+    echo(
+        f"{block.path}: {block.format.name}, {block.n_sentences} sentences, "
+        f"{block.n_tokens} tokens, tags in column {target!r}"
+    )
+    scheme, file_scheme = prepare_tags(corpus, options, echo)
+    labels = sorted_labels(corpus)
+
+    attributes = block.format.name == "crfsuite"
+    template = options.template or ("attributes" if attributes else options.task)
+    text = templates.load(template)
+    gazetteers = [Gazetteer.read(n, p) for n, p in sorted(options.gazetteers.items())]
+    extractor = Extractor(templates.parse(text, template), gazetteers)
+    if target in extractor.columns:
+        raise UsageError(f"template {template!r} reads column {target!r}, which is to be predicted")
+    features = index_features(block, extractor)
+    echo(
+        f"{features.keys.size} attributes, {len(labels)} labels, "
+        f"{len(extractor.templates)} templates"
+    )
+    mask = schemes.mask(labels, scheme) if scheme and options.constraints == "train" else None
+    problem = ChainProblem(
+        block.sentences,
+        features.occurrences,
+        corpus.ids,
+        features.keys.size,
+        len(labels),
+        loss.beta,
+        loss.gamma,
+        mask,
+        options.order,
+    )
+    return Setup(corpus, scheme, file_scheme, text, extractor, features, problem)
+
+
+def make_header(
+    options: Options, setup: Setup, optimizer: Optimizer, command: str
+) -> dict[str, Any]:
+    """The model's header but for what training itself finds out."""
+    block = setup.corpus.block
+    loss = losses.loss(options.loss, options.beta, options.gamma)
+    return {
+        "task": options.task,
+        "labels": setup.labels,
+        "scheme": setup.scheme,
+        "file_scheme": setup.file_scheme,
+        "constraints": options.constraints,
+        "order": options.order,
+        "format": block.format.name,
+        "columns": list(block.format.columns),
+        "target": column_name(setup.corpus),
+        "templates": setup.template,
+        "gazetteers": [g.name for g in setup.extractor.gazetteers],
+        "loss": {"name": loss.name, "beta": str(loss.beta), "gamma": loss.gamma},
+        "algorithm": {
+            "name": optimizer.name,
+            "C": options.C,
+            "lambda": optimizer.lam,
+            **optimizer.param,
+        },
+        "seed": options.seed,
+        "command": command,
+        "versions": versions(),
+        "data": {
+            "name": Path(block.path).name,
+            "sha256": sha256(block),
+            "sentences": block.n_sentences,
+            "tokens": block.n_tokens,
+        },
+        "licence": options.licence,
+    }
+
+
 def train(
     options: Options,
     output: str,
@@ -298,137 +267,90 @@ def train(
     """
     check(options)
     store.check_writable(output)
-    loss = losses.loss(options.loss, options.beta, options.gamma)
-    if options.template and () in templates.parse(
-        templates.load(options.template), options.template
-    ):
+    if options.template and reads_attributes(options.template):
         options = replace(options, format="crfsuite")
-    corpus = read_gold(options, options.train)
-    block = corpus.block
-    echo(
-        f"{block.path}: {block.format.name}, {block.n_sentences} sentences, "
-        f"{block.n_tokens} tokens, tags in column {column_name(corpus)!r}"
-    )
-    scheme, file_scheme = prepare_tags(corpus, options, echo)
-    labels = sorted_labels(corpus)
-    target = column_name(corpus)
-
-    crfsuite = block.format.name == "crfsuite"
-    template = options.template or ("attributes" if crfsuite else options.task)
-    text = templates.load(template)
-    gazetteers = [Gazetteer.read(n, p) for n, p in sorted(options.gazetteers.items())]
-    extractor = Extractor(templates.parse(text, template), gazetteers)
-    if not crfsuite and block.format.columns[corpus.target] in extractor.columns:
-        raise UsageError(f"template {template!r} reads column {target!r}, which is to be predicted")
-    features = index_features(block, extractor)
-    echo(
-        f"{features.keys.size} attributes, {len(labels)} labels, "
-        f"{len(extractor.templates)} templates"
-    )
-
-    mask = schemes.mask(labels, scheme) if scheme and options.constraints == "train" else None
-    problem = ChainProblem(
-        block.sentences,
-        features.occurrences,
-        corpus.ids,
-        features.keys.size,
-        len(labels),
-        loss.beta,
-        loss.gamma,
-        mask,
-        options.order,
-    )
-    lam = 1.0 / (options.C * problem.n)
+    setup = prepare(options, echo)
+    problem = setup.problem
     optimizer = algorithm(options.algorithm)(
-        problem, lam, np.random.default_rng(options.seed), **options.params
+        problem,
+        1.0 / (options.C * problem.n),
+        np.random.default_rng(options.seed),
+        **options.params,
     )
     echo(
-        f"{optimizer.name}, loss {loss.name}, lambda {lam:.4g}, "
-        f"dual state {optimizer.state_bytes / 1e6:.1f} MB"
+        f"{optimizer.name}, beta {problem.beta:g}, gamma {problem.gamma:g}, "
+        f"lambda {optimizer.lam:.4g}, state {optimizer.state_bytes / 1e6:.1f} MB"
     )
+    checkpoint = Checkpoint(output, fingerprint(options, setup.corpus.block))
+    saved = checkpoint.load() if resume else None
+    if saved:
+        echo(f"resuming from {checkpoint.path}")
+    elif options.init:
+        optimizer.start(warm_start(options.init, setup.labels, setup.features.keys, problem.shape))
 
-    if options.init and not resume:
-        optimizer.start(warm_start(options.init, labels, features.keys, problem.shape))
-
-    header: dict[str, Any] = {
-        "task": options.task,
-        "labels": labels,
-        "scheme": scheme,
-        "file_scheme": file_scheme,
-        "constraints": options.constraints,
-        "order": options.order,
-        "format": block.format.name,
-        "columns": list(block.format.columns),
-        "target": target,
-        "templates": text,
-        "gazetteers": [g.name for g in gazetteers],
-        "loss": {"name": loss.name, "beta": str(loss.beta), "gamma": loss.gamma},
-        "algorithm": {"name": optimizer.name, "C": options.C, "lambda": lam, **optimizer.param},
-        "seed": options.seed,
-        "command": command,
-        "versions": versions(),
-        "data": {
-            "name": Path(block.path).name,
-            "sha256": sha256(block),
-            "sentences": block.n_sentences,
-            "tokens": block.n_tokens,
-        },
-        "licence": options.licence,
-    }
-
-    def tagger(weights: np.ndarray) -> Tagger:
-        weights = weights.astype(np.float32)
-        return Tagger(
-            header, features.keys, weights, gazetteers, features.origins, extractor.vocabulary()
-        )
-
-    dev = read_gold(options, options.dev, None if crfsuite else target) if options.dev else None
-    scorer = DevScorer(tagger(optimizer.weights()), dev, scheme is not None) if dev else None
-
-    checkpoint = output + ".checkpoint"
-    mark = fingerprint(options, block)
-    saved = None
-    if resume and Path(checkpoint).exists():
-        saved = load_checkpoint(checkpoint, mark)
-        echo(f"resuming from {checkpoint}")
-
-    def save(arrays: dict[str, np.ndarray], state: str) -> None:
-        store.save_file(checkpoint, "checkpoint", {"mark": mark, "state": state}, arrays)
-
+    header = make_header(options, setup, optimizer, command)
+    scorer = None
+    if options.dev:
+        target = None if setup.extractor.attributes else header["target"]
+        dev = read_gold(options, options.dev, target)
+        scorer = DevScorer(setup.tagger(header, optimizer.weights()), dev)
     result = run(
         optimizer,
         limits(options),
         trace or Trace(),
-        scorer.f1 if scorer else None,
-        save,
+        scorer.main if scorer else None,
+        checkpoint.save,
         checkpoint_seconds,
         saved,
     )
     header["certificate"] = result.certificate.as_dict()
     header["epochs"] = optimizer.epochs
-    model = tagger(result.weights)
-    if dev and scorer:
+    if scorer:
         header["scores"] = {"dev": scorer.score(result.weights).as_dict()}
+    model = setup.tagger(header, result.weights)
     model.save(output)
-    with contextlib.suppress(FileNotFoundError):
-        Path(checkpoint).unlink()
+    checkpoint.remove()
     return model, result
 
 
-def load_checkpoint(path: str, mark: str) -> tuple[dict[str, np.ndarray], str]:
-    header, arrays = store.load_file(path, "checkpoint")
-    if header.get("mark") != mark:
-        raise DataError(
-            "is of a training with other data or options; remove it or repeat them", path
-        )
-    return arrays, header["state"]
+def reads_attributes(template: str) -> bool:
+    """Whether templates take the attributes of a CRFsuite file."""
+    return () in templates.parse(templates.load(template), template)
+
+
+class Checkpoint:
+    """The saved state of a training run, beside the model to be."""
+
+    def __init__(self, output: str, mark: str):
+        self.path, self.mark = output + ".checkpoint", mark
+        self.regular = not Path(output).exists() or Path(output).is_file()
+
+    def save(self, arrays: dict[str, np.ndarray], state: str) -> None:
+        if self.regular:  # nothing is put beside /dev/null
+            header = {"mark": self.mark, "state": state}
+            store.save_file(self.path, "checkpoint", header, arrays)
+
+    def load(self) -> LoadState | None:
+        """The state to go on from, None if there is none."""
+        if not Path(self.path).exists():
+            return None
+        header, arrays = store.load_file(self.path, "checkpoint")
+        if header.get("mark") != self.mark:
+            raise DataError(
+                "is of a training with other data or options; remove it or repeat them", self.path
+            )
+        return arrays, header["state"]
+
+    def remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            Path(self.path).unlink()
 
 
 class DevScorer:
     """Scores weights on the dev set; its features are looked up once."""
 
-    def __init__(self, tagger: Tagger, dev: Corpus, spans: bool):
-        self.tagger, self.dev, self.spans = tagger, dev, spans
+    def __init__(self, tagger: Tagger, dev: Corpus):
+        self.tagger, self.dev = tagger, dev
         self.rows = tagger.rows(dev.block, tagger.extractor)
 
     def score(self, weights: np.ndarray) -> Score:
@@ -436,7 +358,7 @@ class DevScorer:
         sentences = self.dev.block.sentences
         tags = self.tagger.viterbi(self.tagger.score_rows(self.rows), sentences)
         strings, ids = self.tagger.output_labels(tags, sentences)
-        return score_tags(self.dev, strings, ids, self.spans)
+        return score_tags(self.dev, strings, ids, self.tagger.header["scheme"] is not None)
 
-    def f1(self, weights: np.ndarray) -> float:
+    def main(self, weights: np.ndarray) -> float:
         return self.score(weights).main

@@ -25,9 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.optim.base import Optimizer
+from turbotag.optim.base import Optimizer, Param
 from turbotag.optim.certificate import Certificate, check_gap
 from turbotag.optim.problem import Problem
+
+ROUNDING = 1e-12
 
 
 class EGR(Optimizer):
@@ -36,18 +38,38 @@ class EGR(Optimizer):
     losses = "hinge"
     default_epochs = 1000
     default_gap = 1e-3
+    params = (
+        Param(
+            "adaptive", "yes", "find mu by testing the condition; no: the worst case", ("yes", "no")
+        ),
+    )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
         self.radius_sq = float(problem.radius_sq().max())
         self.log_count = float(np.mean([problem.log_count(i) for i in range(problem.n)]))
-        self.mu = np.array([self.radius_sq / lam])
+        self.oracle_calls += problem.n
         # w_1 = w(alpha_0), alpha_0 uniform; alpha_1 = alpha_mu(w_1)
-        self.W, _, _, _ = self._dual_point(np.zeros(problem.shape), np.inf)
-        self.A, cost, _, _ = self._dual_point(self.W, float(self.mu[0]))
-        self.next_A = self.A.copy()
-        self.reward = np.array([cost])  # gamma times the mean cost of alpha_k
-        self.oracle_calls += 3 * problem.n
+        self.W, *_ = self._dual_point(np.zeros(problem.shape), np.inf)
+        self.mu = np.array([self.radius_sq / lam])
+        if self.param["adaptive"] == "yes":
+            self.mu /= problem.n
+        while True:
+            self.A, cost, hard, soft = self._dual_point(self.W, float(self.mu[0]))
+            self.reward = np.array([cost])  # gamma times the mean cost of alpha_k
+            if self._measure(hard, soft) or self.mu[0] >= self.radius_sq / lam:
+                break
+            self.mu *= 2.0
+        self.next_A, self.next_cost = self.A.copy(), np.array([cost])
+
+    def _measure(self, hard: float, soft: float) -> bool:
+        """J, J_mu and D at the present point; whether the excessive gap condition holds."""
+        half = 0.5 * self.lam * self.problem.sq_norm(self.W)
+        self.primal = half + hard
+        self.smoothed = half + soft - float(self.mu[0]) * self.log_count
+        self.dual = float(self.reward[0]) - 0.5 * self.lam * self.problem.sq_norm(self.A)
+        check_gap(self.primal - self.dual, self.primal)
+        return bool(self.smoothed <= self.dual + ROUNDING * abs(self.dual))
 
     def _dual_point(self, W: np.ndarray, mu: float) -> tuple[np.ndarray, float, float, float]:
         """w(alpha), gamma times the mean cost of alpha, for alpha = alpha_mu(W); and the means of
@@ -69,33 +91,47 @@ class EGR(Optimizer):
                 best, _ = problem.infer(i, theta)
                 hard += best - theta @ z
         n = problem.n
+        self.oracle_calls += n if mu == np.inf else 2 * n
         return A, cost / n, hard / n, soft / n
 
     def epoch(self) -> None:
-        """One iteration k; J and D are computed at every one."""
+        """One iteration k; J and D are computed at every one.
+
+        The condition is all that the proof needs, and mu_1 = R^2/lambda makes it hold in the worst
+        case, where the features of all sentences point the same way. So mu starts n times smaller
+        and is doubled, back at w_k and alpha_k, wherever the condition would fail.
+        """
         tau = 2.0 / (self.epochs + 4.0)  # k = epochs + 1
-        hat = (1.0 - tau) * self.A + tau * self.next_A
-        self.W[:] = (1.0 - tau) * self.W + tau * hat
-        self.mu *= 1.0 - tau
-        self.next_A[:], next_cost, hard, soft = self._dual_point(self.W, float(self.mu[0]))
-        self.A[:] = (1.0 - tau) * self.A + tau * self.next_A
-        self.reward[0] = (1.0 - tau) * self.reward[0] + tau * next_cost
-        self.oracle_calls += 2 * self.problem.n
+        before = {name: array.copy() for name, array in self.state().items()}
+        while True:
+            hat = (1.0 - tau) * self.A + tau * self.next_A
+            self.W[:] = (1.0 - tau) * self.W + tau * hat
+            self.mu *= 1.0 - tau
+            self.next_A[:], self.next_cost[0], hard, soft = self._dual_point(
+                self.W, float(self.mu[0])
+            )
+            self.A[:] = (1.0 - tau) * self.A + tau * self.next_A
+            self.reward[0] = (1.0 - tau) * self.reward[0] + tau * self.next_cost[0]
+            if self._measure(hard, soft) or self.mu[0] >= self._worst_mu(self.epochs + 2):
+                break
+            self.restore(before)
+            self.mu[0] = min(2.0 * self.mu[0], self._worst_mu(self.epochs + 1))
+            self.next_A[:], self.next_cost[0], *_ = self._dual_point(self.W, float(self.mu[0]))
+            before["mu"], before["next_A"] = self.mu.copy(), self.next_A.copy()
+            before["next_cost"] = self.next_cost.copy()
         self.updates += 1
         self.epochs += 1
-        half = 0.5 * self.lam * self.problem.sq_norm(self.W)
-        self.primal = half + hard
-        self.smoothed = half + soft - float(self.mu[0]) * self.log_count
-        self.dual = float(self.reward[0]) - 0.5 * self.lam * self.problem.sq_norm(self.A)
-        check_gap(self.primal - self.dual, self.primal)
+
+    def _worst_mu(self, k: int) -> float:
+        """mu_k of the worst case: 6 R^2 / (lambda (k+1)(k+2)), with which the condition is sure."""
+        return 6.0 * self.radius_sq / (self.lam * (k + 1) * (k + 2))
 
     def gap_estimate(self) -> float | None:
         return None if self.primal is None else self.primal - self.dual
 
     def bound(self) -> float:
         """What theory promises of the gap at k: 6 log|Y| R^2 / (lambda (k+1)(k+2))."""
-        k = self.epochs + 1
-        return 6.0 * self.log_count * self.radius_sq / (self.lam * (k + 1) * (k + 2))
+        return self.log_count * self._worst_mu(self.epochs + 1)
 
     def weights(self) -> np.ndarray:
         return self.W
@@ -114,4 +150,4 @@ class EGR(Optimizer):
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"W": self.W, "A": self.A, "next_A": self.next_A}
-        return {**arrays, "mu": self.mu, "reward": self.reward}
+        return {**arrays, "mu": self.mu, "reward": self.reward, "next_cost": self.next_cost}

@@ -1,0 +1,162 @@
+"""Gold files: training options, the tag column, its scheme, and scores against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from turbotag.corpus import schemes
+from turbotag.corpus.formats import Format, default_names, given_names
+from turbotag.corpus.hashing import Interner
+from turbotag.corpus.reader import Block, read
+from turbotag.errors import DataError, UsageError
+from turbotag.metrics import spans as span_metrics
+from turbotag.metrics import tags as tag_metrics
+
+TASKS = ("ner", "pos", "chunk")
+SPAN_TASKS = ("ner", "chunk")
+CONSTRAINTS = ("none", "decode", "train")
+MANY_TAGS = 300  # more distinct tags than this make the column suspicious
+
+Score = tag_metrics.TagScore
+Echo = Callable[[str], None]
+
+
+@dataclass
+class Options:
+    """What `turbotag train` can be told; see its help for each."""
+
+    task: str
+    train: str
+    dev: str | None = None
+    format: str | None = None
+    columns: tuple[str, ...] | None = None
+    target: str | None = None
+    template: str | None = None
+    gazetteers: dict[str, str] = field(default_factory=dict)
+    scheme: str | None = None
+    strict: bool = False
+    constraints: str = "decode"
+    order: int = 1
+    loss: str = "crf"
+    beta: float | None = None
+    gamma: float | None = None
+    C: float = 1.0
+    algorithm: str = "sdca"
+    params: dict[str, Any] = field(default_factory=dict)
+    epochs: int | None = None
+    stop_gap: float | None = None
+    patience: int | None = None
+    max_oracle_calls: int | None = None
+    max_seconds: float | None = None
+    init: str | None = None
+    seed: int = 1
+    licence: str = ""
+
+
+@dataclass
+class Corpus:
+    """A block with its gold tags."""
+
+    block: Block
+    target: int
+    ids: np.ndarray
+    strings: list[str]
+
+
+def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
+    """The column that holds the tags."""
+    if fmt.name == "crfsuite":
+        return 0
+    if asked is None:
+        if fmt.ids and task != "pos":
+            raise UsageError(
+                f"{path} is {fmt.name}, which has no {task} column: name one with --target"
+            )
+        asked = (
+            "upos" if fmt.ids else "chunk" if task == "chunk" and "chunk" in fmt.columns else "tag"
+        )
+    at = fmt.index(asked)
+    if at is None or (at == 0 and not asked.isdigit()):
+        has = ", ".join(fmt.columns)
+        raise DataError(f"has no column {asked!r} to learn from; its columns: {has}", path)
+    return at
+
+
+def read_gold(options: Options, path: str, target: str | None = None) -> Corpus:
+    """Read a file and its tag column."""
+    naming = given_names(options.columns) if options.columns else default_names
+    block = read(path, options.format, naming)
+    at = target_column(block.format, options.task, target or options.target, path)
+    interner = Interner()
+    ids = block.ids(at, interner)
+    if "" in interner.strings:
+        t = int(np.flatnonzero(ids == interner.strings.index(""))[0])
+        raise block.error("the tag is empty", t)
+    return Corpus(block, at, ids, interner.strings)
+
+
+def column_name(corpus: Corpus) -> str:
+    fmt = corpus.block.format
+    return fmt.columns[corpus.target] if fmt.columns else "label"
+
+
+def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | None, str | None]:
+    """Check the tags; convert them to options.scheme in place.
+
+    Returns (scheme to train in, scheme of the file), or (None, None) for tags that are not spans.
+    """
+    name, n = column_name(corpus), len(corpus.strings)
+    if n > MANY_TAGS or (n > 20 and n > 0.2 * corpus.ids.size):
+        echo(
+            f"warning: column {name!r} of {corpus.block.path} has {n} different values: "
+            "is it the tag column? (--target names another)"
+        )
+    if options.task not in SPAN_TASKS:
+        return None, None
+    parsed = schemes.parse(corpus.strings)
+    if parsed is None:
+        odd = next(s for s in corpus.strings if schemes.parse([s]) is None)
+        t = int(np.flatnonzero(corpus.ids == corpus.strings.index(odd))[0])
+        raise corpus.block.error(
+            f"{odd!r} in column {name!r} is not an IOB tag, as --task {options.task} expects", t
+        )
+    found = schemes.detect(parsed, corpus.ids, corpus.block.sentences)
+    wanted = options.scheme or found.scheme
+    if found.irregular.size:
+        t = int(found.irregular[0])
+        tag = corpus.strings[corpus.ids[t]]
+        what = f"{tag} does not fit {found.scheme.upper()}: no entity for it to continue or close"
+        if options.strict:
+            raise corpus.block.error(what, t)
+        echo(
+            f"warning: {corpus.block.path}, line {corpus.block.lines[t]}: {what} "
+            f"({found.irregular.size} such tags; read as conlleval does)"
+        )
+    if found.irregular.size or wanted != found.scheme:
+        corpus.strings, corpus.ids = schemes.convert(
+            corpus.strings, corpus.ids, corpus.block.sentences, wanted
+        )
+    as_what = "" if wanted == found.scheme else f", trained as {wanted.upper()}"
+    echo(f"tags: {found.scheme.upper()}{as_what}, {len(parsed.types)} types")
+    return wanted, found.scheme
+
+
+def sorted_labels(corpus: Corpus) -> list[str]:
+    """Labels in alphabetical order, with corpus.ids renumbered to it."""
+    labels = sorted(corpus.strings)
+    corpus.ids = np.array([labels.index(s) for s in corpus.strings], np.int32)[corpus.ids]
+    corpus.strings = labels
+    return labels
+
+
+def score_tags(
+    gold: Corpus, labels: list[str], predicted: np.ndarray, spans: bool, strict: bool = False
+) -> Score:
+    """Span F1 where the tags are spans, else accuracy."""
+    arguments = (gold.strings, gold.ids, labels, predicted, gold.block.sentences)
+    found = span_metrics.score(*arguments, strict=strict) if spans else None
+    return found or tag_metrics.score_tags(*arguments)
