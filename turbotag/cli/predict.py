@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import click
@@ -65,11 +67,24 @@ def command(
     announce_compilation()
     tagger = Tagger.load(model)
     what = Output(decode, marginals, nbest)
-    if output is None:
-        predict(tagger, file, sys.stdout.buffer, what, format, threads)
+    with progress_bar(output is not None) as progress:
+        if output is None:
+            predict(tagger, file, sys.stdout.buffer, what, format, threads, progress)
+            return
+        with replacing(output) as out:
+            predict(tagger, file, out, what, format, threads, progress)
+
+
+@contextlib.contextmanager
+def progress_bar(to_file: bool) -> Iterator[Callable[[int], object] | None]:
+    """A bar on stderr, if a person is looking and the tags themselves do not go to the screen."""
+    if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
+        yield None
         return
-    with replacing(output) as out:
-        predict(tagger, file, out, what, format, threads)
+    from tqdm import tqdm
+
+    with tqdm(unit=" tokens", unit_scale=True) as bar:
+        yield bar.update
 
 
 class replacing:

@@ -28,7 +28,7 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*:")
 class _Source:
     """Keys of one attribute of one column, for every value of the column seen so far."""
 
-    def __init__(self, column: str, attr: str):
+    def __init__(self, attr: str):
         self.function = attribute(attr) if attr else None
         self.keys = np.zeros(0, np.uint64)
 
@@ -61,8 +61,8 @@ class Extractor:
 
     def forget(self) -> None:
         self.interners: dict[str, Interner] = {}
-        self._keys = {source: _Source(*source) for source in self.sources}
-        self._lower = _Source("word", "lower")
+        self._keys = {source: _Source(source[1]) for source in self.sources}
+        self._lower = _Source("lower")
         self._attribute_names: list[str] = []
         self._attribute_keys = np.zeros(0, np.uint64)
         self._attribute_values = np.zeros(0, np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO
@@ -34,14 +34,20 @@ def predict(
     output: Output = Output(),  # noqa: B008
     format: str | None = None,
     threads: int = 1,
+    progress: Callable[[int], object] | None = None,
 ) -> int:
-    """Tag a file (or '-') into `out`; returns the number of tokens."""
+    """Tag a file (or '-') into `out`; returns the number of tokens.
+
+    progress is told how many tokens were written after each block.
+    """
     blocks = stream(path, format or tagger.input_format, tagger.naming)
     total = 0
     for data, tokens in _in_order(tagger, blocks, output, threads):
         out.write(data)
         out.flush()
         total += tokens
+        if progress:
+            progress(tokens)
     if not total:
         raise DataError("holds no tokens", path)
     return total
