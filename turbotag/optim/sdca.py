@@ -86,7 +86,6 @@ class SDCA(DualOptimizer):
         for t in range(n):
             i = int(first[t]) if first is not None else self.sampler.draw(draws[t, 0], draws[t, 1])
             gap, gain = step(i, self.W)
-            check_gap(gap, 1.0 + gap)
             dual += gain / n
             gaps[i] = gap
             self.sampler.update(i, gap)
@@ -158,6 +157,7 @@ class CompactDual:
         problem, mu, h = self.problem, self.mu[i], self.h[i]
         value, theta, nu = problem.oracle(i, W)
         gap = value - h - theta @ mu
+        check_gap(gap, value)
         entropy = value - theta @ nu
 
         d = mu - nu
@@ -208,9 +208,10 @@ class ExactDual:
         problem, log_mu, beta = self.problem, self.log_mu[i], self.problem.beta
         mu, nu, log_nu = self.scratch[:, : log_mu.size]
         problem.clique_exp(log_mu, mu)
-        _, theta = problem.clique_oracle(i, W, nu, log_nu)
+        value, theta = problem.clique_oracle(i, W, nu, log_nu)
         forward, reverse = problem.clique_kl(i, mu, log_mu, nu, log_nu)
         gap = forward / beta
+        check_gap(gap, value)
 
         d = problem.clique_stats(i, mu) - problem.clique_stats(i, nu)
         curvature = problem.norm_sq(i, d) / self.scale
