@@ -46,6 +46,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "sdca exact": {"dual": "exact"},
     "sdca uniform": {"sampling": "uniform"},
     "sag-nus skip": {"skip-line-search": True},
+    "egr worst case": {"adaptive": "no"},
 }
 SEED = 1
 
@@ -178,10 +179,10 @@ def curves(data: Path, out: Path, corpora: list[str], seconds: float) -> None:
 
 
 def egr(data: Path, out: Path) -> None:
-    """The gap of EGR at every k, its bound and the fitted exponent."""
+    """The gap of EGR with the mu of the theory at every k, its bound and the fitted exponent."""
     for corpus in ("conll2000", "ocr"):
         parts = load(data, corpus, 500)
-        opt = optimizer("egr", ChainProblem(**parts, beta=math.inf, gamma=1.0))
+        opt = optimizer("egr worst case", ChainProblem(**parts, beta=math.inf, gamma=1.0))
         rows = []
         for _ in range(1500):
             opt.epoch()
