@@ -107,6 +107,19 @@ def test_trace_is_json_lines_and_last_row_is_certified(tmp_path):
     assert rows[-1]["gap"] >= 0
 
 
+def test_a_log_that_cannot_be_written_costs_no_training(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")  # only Linux has it
+    train = ["train", "--task", "ner", "--train", DEV, "--epochs", 1, "-q", "-o", tmp_path / "m"]
+    done = run(*train, "--log", "/dev/full")
+    assert done.returncode == 0
+    assert "warning: /dev/full: cannot be written" in done.stderr
+    assert (tmp_path / "m").exists()
+    log = tmp_path / "log"
+    assert run("train", "--task", "ner", "--train", "none", "--log", log, "-o", log).returncode == 1
+    assert not log.exists()
+
+
 def one_sentence(done, code, *words):
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

@@ -68,11 +68,30 @@ def test_hash_is_a_token_in_columns_but_a_comment_line_is_not(tmp_path):
     assert block.strings(0) == ["#", "win", "so"]
 
 
+def test_other_white_space_is_part_of_a_field(tmp_path):
+    block = read(write(tmp_path, "10\u00a0000 CD O\nAda NNP O\n"))
+    assert block.strings(0) == ["10\u00a0000", "Ada"]
+
+
+def test_comments_without_a_blank_and_docstart_in_plain_text(tmp_path):
+    assert read(write(tmp_path, "#id=1\nAda\tNNP\tO\n")).strings(0) == ["Ada"]
+    assert read(write(tmp_path, "-DOCSTART-\n\nAda\n")).strings(0) == ["Ada"]
+
+
+@pytest.mark.parametrize("head", ["\n\n\n\n", "# a comment\n\n", "# a\n\n\n# b\n\n"])
+def test_the_format_is_told_from_the_first_token(tmp_path, head):
+    path = write(tmp_path, head + "Ada\tNNP\tO\n")
+    words = [w for block in stream(path, block_bytes=3) for w in block.strings(0)]
+    assert words == ["Ada"]
+
+
 def test_override_and_column_names(tmp_path):
-    path = write(tmp_path, "a b\nc d\n")
+    path = write(tmp_path, "a b\nc d\n", "ab")
     assert read(path).format.columns == ("word", "tag")
     assert read(path, naming=given_names(("pos", "word"))).format.index("word") == 1
-    assert read(path, "crfsuite").format.name == "crfsuite"
+    assert read(write(tmp_path, "A\tx\n"), "crfsuite").format.name == "crfsuite"
+    with pytest.raises(DataError, match="not a CRFsuite file"):
+        read(path, "crfsuite")
     with pytest.raises(UsageError, match="--columns names 3"):
         read(path, naming=given_names(("a", "b", "c")))
 

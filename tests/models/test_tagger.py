@@ -161,6 +161,68 @@ def test_nbest_blocks(tagger, tmp_path):
     assert probabilities[0] >= probabilities[1]
 
 
+def test_nbest_of_conllu_repeats_whole_sentences(tmp_path):
+    path = str(tmp_path / "pos")
+    train(Options("pos", str(DEMO / "train.conllu"), stop_gap=1.0), path)
+    rest = "\t_" * 8
+    source = tmp_path / "x.conllu"
+    source.write_text(
+        f"# sent_id = 1\n1-2\tdon't{rest}\n1\tAda{rest}\n2\tsings{rest}\n2.1\tx{rest}\n\n"
+        f"# sent_id = 2\n1\tLeon{rest}\n"
+    )
+    copies = tagged(Tagger.load(path), str(source), nbest=2).decode().split("# nbest ")
+    ids = [[x.split("\t")[0] for x in c.split("\n") if "\t" in x] for c in copies[1:]]
+    assert ids == [["1-2", "1", "2", "2.1"]] * 2 + [["1"]] * 2
+    assert copies[0] == "# sent_id = 1\n"
+
+
+def test_wider_input_is_refused_until_its_columns_are_named(tmp_path):
+    narrow, wide = tmp_path / "narrow", tmp_path / "wide"
+    narrow.write_text("Ada\tB-X\nsings\tO\n\n" * 5)
+    wide.write_text("Ada\tNNP\tB-NP\tO\nsings\tVBZ\tB-VP\tO\n")
+    model, _ = fit(tmp_path, train=str(narrow), stop_gap=1e-3)
+    with pytest.raises(DataError, match=r"wide: has 4 columns, but the model knows 2"):
+        tagged(model, str(wide))
+    out = io.BytesIO()
+    predict(model, str(wide), out, columns=("word", "pos", "chunk", "tag"))
+    assert out.getvalue().decode().splitlines()[0] == "Ada\tNNP\tB-NP\tB-X"
+
+
+def test_evaluating_a_model_reads_the_columns_as_training_did(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("Ada a X B-A\nsings s Y O\n\n" * 5)
+    template = tmp_path / "p.txt"
+    template.write_text("pos[0]\n")
+    columns = ("word", "lemma", "pos", "tag")
+    model, _ = fit(
+        tmp_path, train=str(path), columns=columns, template=str(template), stop_gap=1e-3
+    )
+    assert evaluate_model(Options("ner", str(path)), model, str(path), False).main == 1.0
+
+
+def test_templates_cannot_read_the_target_under_another_name(tmp_path):
+    with pytest.raises(UsageError, match="which is to be predicted"):
+        train(Options("pos", str(DEMO / "train.conllu"), template="conll2000"), str(tmp_path / "x"))
+
+
+def test_bilou_comes_out_as_bilou(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("Ada B-X\nQuill L-X\nmet O\nLeon U-X\n\n" * 8)
+    for scheme in (None, "iob2"):
+        model, _ = fit(tmp_path, train=str(path), scheme=scheme, stop_gap=1e-3)
+        assert tagged(model, str(path)) == path.read_bytes()
+
+
+def test_conllx_models_fill_the_tag_column_of_conllu(tmp_path):
+    source = (DEMO / "train.conllu").read_text()
+    lines = [x for x in source.split("\n") if not x.startswith("#")]
+    x = tmp_path / "x.conll"
+    x.write_text("\n".join(lines))
+    model, _ = fit(tmp_path, task="pos", train=str(x), stop_gap=0.5)
+    out = tagged(model, str(DEMO / "test.conllu")).decode()
+    assert "POS=" not in out
+
+
 def test_conllu_in_and_out(tmp_path, tagger):
     path = str(tmp_path / "pos")
     conllu = str(DEMO / "train.conllu")
@@ -258,6 +320,12 @@ def test_evaluation_refuses_files_that_do_not_match(tmp_path):
         evaluate_files(Options("pos", str(a)), str(a), str(b), False)
     with pytest.raises(DataError, match="sentence 1 differs"):
         evaluate_files(Options("pos", str(a)), str(a), str(c), False)
+    a.write_text("x B-A\ny O\n")
+    b.write_text("x 0.9\ny 0.8\n")
+    with pytest.raises(DataError, match=r"b: '0.9' is not an IOB tag.*--target"):
+        evaluate_files(Options("pos", str(a)), str(a), str(b), False)
+    a.write_text("x I-A\ny O\nz I-A\nv B-A\n")
+    assert evaluate_files(Options("pos", str(a)), str(a), str(a), True).total.correct == 3
 
 
 def test_damaged_models_are_refused(tmp_path, tagger):

@@ -32,7 +32,10 @@ def announce_compilation() -> None:
 
 def names(text: str | None) -> tuple[str, ...] | None:
     """A comma-separated list of column names."""
-    return tuple(n.strip() for n in text.split(",")) if text else None
+    found = tuple(n.strip() for n in text.split(",")) if text else None
+    if found and len(set(found)) < len(found):
+        raise click.UsageError(f"--columns names a column twice: {text}")
+    return found
 
 
 def pairs(items: Iterable[str], option: str) -> dict[str, str]:

@@ -83,7 +83,7 @@ def _explain(e: Exception) -> int:
         click.echo(f"turbotag: {e}", err=True)
         return e.exit_code
     if isinstance(e, OSError):
-        where = f"{e.filename}: " if e.filename else ""
+        where = f"{e.filename}: " if e.filename else "standard output: "
         click.echo(f"turbotag: {where}{(e.strerror or str(e)).lower()}", err=True)
         return 1
     if isinstance(e, MemoryError):

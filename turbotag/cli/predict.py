@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import click
 
-from turbotag.cli.common import announce_compilation, format_option
+from turbotag.cli.common import announce_compilation, format_option, names
 
 
 @click.command("predict")
@@ -18,6 +18,9 @@ from turbotag.cli.common import announce_compilation, format_option
 @click.argument("file", default="-")
 @click.option("-o", "--output", metavar="FILE", help="Write here instead of standard output.")
 @format_option
+@click.option(
+    "--columns", metavar="NAMES", help="Names of the columns, if not those of the training file."
+)
 @click.option(
     "--decode",
     type=click.Choice(["viterbi", "posterior"]),
@@ -45,6 +48,7 @@ def command(
     file: str,
     output: str | None,
     format: str | None,
+    columns: str | None,
     decode: str,
     marginals: bool,
     nbest: int,
@@ -69,10 +73,12 @@ def command(
     what = Output(decode, marginals, nbest)
     with progress_bar(output is not None) as progress:
         if output is None:
-            predict(tagger, file, sys.stdout.buffer, what, format, threads, progress)
+            predict(
+                tagger, file, sys.stdout.buffer, what, format, threads, names(columns), progress
+            )
             return
         with replacing(output) as out:
-            predict(tagger, file, out, what, format, threads, progress)
+            predict(tagger, file, out, what, format, threads, names(columns), progress)
 
 
 @contextlib.contextmanager

@@ -20,8 +20,9 @@ class _Train(click.Command):
         if "--help-params" in args:
             from turbotag.optim.algorithms import describe
 
-            at = [n for n, a in enumerate(args[:-1]) if a == "--algorithm"]
-            chosen = [args[n + 1] for n in at] or ALGORITHMS
+            words = [w for a in args for w in a.split("=", 1)]
+            at = [n for n, a in enumerate(words[:-1]) if a == "--algorithm"]
+            chosen = [words[n + 1] for n in at] or ALGORITHMS
             click.echo("\n\n".join(describe(name) for name in chosen))
             raise click.exceptions.Exit(0)
         return super().make_context(info_name, args, *rest, **extra)
@@ -166,7 +167,6 @@ def command(
     turbotag train --task ner --train ner.iob2 --gazetteer country=countries.txt -o ner.model
     """
     from turbotag.models.gold import Options
-    from turbotag.models.store import cannot_write
     from turbotag.models.training import check, train
     from turbotag.optim.trace import Trace
 
@@ -187,23 +187,15 @@ def command(
     check(options)
     announce_compilation()
     echo = (lambda line: say(line) if line.startswith("warning") else None) if quiet else say
-    try:
-        stream = open(log, "w", encoding="utf-8") if log else None
-    except OSError as e:
-        raise cannot_write(str(log), e) from e
-    try:
-        _, result = train(
-            options,
-            output,
-            Trace(None if quiet else say, stream),
-            echo,
-            " ".join(["turbotag", *sys.argv[1:]]),
-            resume,
-            checkpoint_seconds,
-        )
-    finally:
-        if stream:
-            stream.close()
+    _, result = train(
+        options,
+        output,
+        Trace(None if quiet else say, log, say),
+        echo,
+        " ".join(["turbotag", *sys.argv[1:]]),
+        resume,
+        checkpoint_seconds,
+    )
     c = result.certificate
     echo(
         f"stopped: {result.stopped}\n"

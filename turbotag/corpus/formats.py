@@ -33,7 +33,7 @@ class Format:
         return None
 
 
-ALIASES = {"pos": ("upos", "cpos"), "upos": ("cpos",), "xpos": ("pos",), "form": ("word",)}
+ALIASES = {"pos": ("upos",), "cpos": ("upos",), "form": ("word",)}
 
 CONLLU = Format(
     "conllu",
@@ -43,7 +43,7 @@ CONLLU = Format(
 )
 CONLLX = Format(
     "conllx",
-    ("id", "word", "lemma", "cpos", "pos", "feats", "head", "deprel", "phead", "pdeprel"),
+    ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "phead", "pdeprel"),
     ids=True,
 )
 CRFSUITE = Format("crfsuite", ())
@@ -81,7 +81,7 @@ def given_names(names: tuple[str, ...]) -> Naming:
 def columns_format(n: int, tabs: bool, names: tuple[str, ...]) -> Format:
     """The column format with n columns, blank- or tab-separated."""
     if n == 1:
-        return Format("text", names, tabs=tabs)
+        return Format("text", names, tabs=tabs, docstart=True)
     return Format("columns", names, tabs=tabs, comments=2 if tabs else 0, docstart=True)
 
 
@@ -90,11 +90,21 @@ def _sample(data: bytes, limit: int = 200) -> list[str]:
     lines: list[str] = []
     for raw in data[: 1 << 18].removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         line = raw.decode("utf-8", "replace").rstrip("\r")
-        if line.strip():
+        if line.strip(" \t"):
             lines.append(line)
         if len(lines) == limit:
             break
     return lines
+
+
+def _fields(line: str, tabs: bool) -> list[str]:
+    """As the scanner splits: other white space, such as a no-break space, is part of a field."""
+    return line.split("\t") if tabs else re.split("[ \t]+", line.strip(" \t"))
+
+
+def has_token(data: bytes) -> bool:
+    """Whether a piece of a file has a line that is neither blank nor perhaps a comment."""
+    return any(not line.startswith("#") or "\t" in line for line in _sample(data))
 
 
 def _is_id(field: str) -> bool:
@@ -116,10 +126,14 @@ def detect(
     """
     if name is not None and name not in NAMES:
         raise UsageError(f"unknown format {name!r}: it is one of {', '.join(NAMES)}")
-    fixed = {"conllu": CONLLU, "conllx": CONLLX, "crfsuite": CRFSUITE}.get(name or "")
-    if fixed:
-        return fixed
     lines = _sample(data)
+    if name == "crfsuite":
+        no_tabs = not any("\t" in x for x in lines)
+        if lines and (_looks_conll(lines) or (no_tabs and " " in lines[0])):
+            raise DataError("is not a CRFsuite file: expected label<TAB>attribute<TAB>...", path, 1)
+        return CRFSUITE
+    if name in ("conllu", "conllx"):
+        return CONLLU if name == "conllu" else CONLLX
     body = [line for line in lines if not line.startswith("#") or line.count("\t") == 9]
     if not body:
         body = lines
@@ -130,16 +144,18 @@ def detect(
         stem = path[:-3] if path.endswith(".gz") else path
         old = stem.endswith((".conllx", ".conll")) and not lines[0].startswith("#")
         return CONLLX if old else CONLLU
-    split = [line.split("\t") if tabs else line.split() for line in lines]
-    split = [f for f in split if f[0] != "-DOCSTART-" and not (tabs and f[0].startswith("# "))]
-    if not split:
-        split = [lines[0].split("\t") if tabs else lines[0].split()]
+    body = [line for line in lines if not (tabs and line.startswith("#") and "\t" not in line)]
+    split = [_fields(line, tabs) for line in body or lines]
+    split = [f for f in split if f[0] != "-DOCSTART-"] or split
     if name is None and tabs and _looks_crfsuite(split):
         return CRFSUITE
     n = len(split[0])
     if name == "text" and n != 1:
         raise DataError(f"has {n} columns where plain text has one token a line", path, 1)
-    fmt = columns_format(n, tabs, naming(n))
+    try:
+        fmt = columns_format(n, tabs, naming(n))
+    except DataError as e:
+        raise DataError(str(e), path) from None
     return replace(fmt, name="columns") if name == "columns" else fmt
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from turbotag.corpus.formats import Format, Naming, default_names, detect
+from turbotag.corpus.formats import Format, Naming, default_names, detect, has_token
 from turbotag.corpus.hashing import Interner
 from turbotag.corpus.scan import BLANK, PASS, TOKEN, scan_lines
 from turbotag.errors import DataError
@@ -52,9 +52,9 @@ class Block:
     def n_sentences(self) -> int:
         return self.sentences.size - 1
 
-    def spans(self, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Byte offsets of one column's fields, for every token."""
-        at = self.first + column
+    def spans(self, column: int, tokens: slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Byte offsets of one column's fields, for every token or some of them."""
+        at = self.first[tokens] + column
         return self.starts[at], self.ends[at]
 
     def ids(self, column: int, interner: Interner) -> np.ndarray:
@@ -216,14 +216,24 @@ def stream(
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
     """The file as blocks of whole sentences, in constant memory."""
-    name, line, fmt = display_name(path), 1, None
-    for data in _chunks(path, block_bytes):
-        _check_text(data, name, line)
+    name, line, fmt, held = display_name(path), 1, None, b""
+    for piece in _chunks(path, block_bytes):
+        data = held + piece
         if fmt is None:
+            if b"\0" not in data and not has_token(data):
+                held = data  # nothing to tell the format from yet
+                continue
+            _check_text(data, name, line)
             fmt = detect(data, name, format, naming)
+        else:
+            _check_text(data, name, line)
+        held = b""
         yield _parse(data, name, fmt, line)
         line += data.count(b"\n")
-    if fmt is None:
+    if held:
+        _check_text(held, name, line)
+        yield _parse(held, name, detect(held, name, format, naming), line)
+    elif fmt is None:
         raise DataError("is empty", name)
 
 

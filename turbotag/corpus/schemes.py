@@ -156,30 +156,33 @@ def encode(found: Spans, n_tokens: int, scheme: str) -> tuple[np.ndarray, np.nda
     return prefix, kind
 
 
-def tag(prefix: int, name: str) -> str:
+def tag(prefix: int, name: str, letters: str = "BIES") -> str:
     """The tag of a prefix and a type name."""
-    return "O" if prefix == O else "BIES"[prefix - 1] + (f"-{name}" if name else "")
+    return "O" if prefix == O else letters[prefix - 1] + (f"-{name}" if name else "")
 
 
 def convert(
     strings: list[str], ids: np.ndarray, sentences: np.ndarray, scheme: str
 ) -> tuple[list[str], np.ndarray]:
-    """Rewrite a tag sequence in another scheme: (new strings, new ids). Tags must be span tags.
+    """Rewrite a tag sequence in another scheme: (new strings, new ids). Tags must be span tags;
+    bilou is IOBES with other letters.
 
     Spans that touch across a sentence boundary do not count as neighbours in IOB1.
     """
     tags = parse(strings)
     assert tags is not None
     found = spans(tags.prefix[ids], tags.type[ids], sentences, strict=False)
-    prefix, kind = encode(found, ids.size, scheme)
+    prefix, kind = encode(found, ids.size, "iobes" if scheme == "bilou" else scheme)
     if scheme == "iob1":
         starts = sentences[:-1]
         prefix[starts] = np.where(prefix[starts] == B, I, prefix[starts])
     codes = prefix * (len(tags.types) + 1) + kind + 1
     unique, new = np.unique(codes, return_inverse=True)
     width = len(tags.types) + 1
+    letters = "BILU" if scheme == "bilou" else "BIES"
     names = [
-        tag(int(c) // width, tags.types[int(c) % width - 1] if c % width else "") for c in unique
+        tag(int(c) // width, tags.types[int(c) % width - 1] if c % width else "", letters)
+        for c in unique
     ]
     return names, new.astype(np.int32)
 

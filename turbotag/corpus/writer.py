@@ -10,10 +10,12 @@ from turbotag.corpus.scan import splice
 
 
 class Edits:
-    """Replacements in a block: where, and which of a list of strings."""
+    """Replacements in a block, or in its tokens first..end-1: where, and by which strings."""
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, first: int = 0, end: int | None = None):
         self.block = block
+        self._tokens = slice(first, block.n_tokens if end is None else end)
+        self.n_tokens = self._tokens.stop - first
         self._starts: list[np.ndarray] = []
         self._ends: list[np.ndarray] = []
         self._choice: list[np.ndarray] = []
@@ -29,17 +31,18 @@ class Edits:
 
     def replace(self, column: int, strings: list[str], ids: np.ndarray) -> None:
         """Replace a column: strings[ids[t]] for token t."""
-        self._put(*self.block.spans(column), strings, ids)
+        starts, ends = self.block.spans(column, self._tokens)
+        self._put(starts, ends, strings, ids)
 
     def append(self, strings: list[str], ids: np.ndarray) -> None:
         """Add a column at the end of the line."""
         separator = "\t" if self.block.format.tabs or self.block.format.name == "text" else " "
-        ends = self.block.line_ends
+        ends = self.block.line_ends[self._tokens]
         self._put(ends, ends, [separator + s for s in strings], ids)
 
     def note(self, strings: list[str], ids: np.ndarray) -> None:
         """Add to the MISC column of CoNLL-U; an empty string adds nothing."""
-        starts, ends = self.block.spans(9)
+        starts, ends = self.block.spans(9, self._tokens)
         empty = (ends - starts == 1) & (self.block.buf[starts] == ord("_"))
         choices = ["|" + s if s else "" for s in strings] + [s or "_" for s in strings]
         self._put(
@@ -48,17 +51,14 @@ class Edits:
 
     def text(self) -> bytes:
         """The block with all replacements made."""
-        return self.apply(self.block.buf, 0, self.block.buf.size)
+        return self.apply(0, self.block.buf.size)
 
-    def apply(self, buf: np.ndarray, begin: int, end: int) -> bytes:
-        """The bytes begin..end-1 with the replacements that fall into them."""
-        starts, ends = np.concatenate(self._starts), np.concatenate(self._ends)
+    def apply(self, begin: int, end: int) -> bytes:
+        """The bytes begin..end-1 with all replacements, which lie in them, made."""
+        starts, ends = np.concatenate(self._starts) - begin, np.concatenate(self._ends) - begin
         choice = np.concatenate(self._choice)
-        if (begin, end) != (0, buf.size):
-            inside = (starts >= begin) & (ends <= end)
-            starts, ends, choice = starts[inside] - begin, ends[inside] - begin, choice[inside]
         if len(self._starts) > 1:
             order = np.argsort(starts, kind="stable")
             starts, ends, choice = starts[order], ends[order], choice[order]
         arena, offsets = pack(self._strings)
-        return splice(buf[begin:end], starts, ends, choice, arena, offsets).tobytes()
+        return splice(self.block.buf[begin:end], starts, ends, choice, arena, offsets).tobytes()

@@ -54,6 +54,8 @@ def score(
     if g is None or p is None:
         return None
     names = p.types
+    if strict and schemes.detect(g, gold_ids, sentences).scheme == "iob1":
+        strict = False  # every reading of IOB1 is well-formed, and this is the one
     in_gold = schemes.spans(g.prefix[gold_ids], g.type[gold_ids], sentences, strict).keys()
     in_pred = schemes.spans(
         p.prefix[predicted_ids], p.type[predicted_ids], sentences, strict

@@ -12,10 +12,15 @@ from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags
 from turbotag.models.tagger import Tagger
 
 
-def _spans(gold: Corpus, predicted: list[str]) -> bool:
-    """Whether tags on both sides are span tags (and not only O)."""
+def _spans(gold: Corpus, predicted: list[str], path: str) -> bool:
+    """Whether the gold tags are span tags (and not only O); then the predicted must be too."""
     tags = parse(gold.strings)
-    return tags is not None and bool(tags.types) and parse(predicted) is not None
+    if tags is None or not tags.types:
+        return False
+    if parse(predicted) is None:
+        odd = next(s for s in predicted if parse([s]) is None)
+        raise DataError(f"{odd!r} is not an IOB tag: is its last column the tags? (--target)", path)
+    return True
 
 
 def evaluate_files(options: Options, gold_path: str, predicted_path: str, strict: bool) -> Score:
@@ -23,7 +28,7 @@ def evaluate_files(options: Options, gold_path: str, predicted_path: str, strict
     gold = read_gold(options, gold_path)
     predicted = read_gold(options, predicted_path)
     _same_tokens(gold, predicted)
-    spans = _spans(gold, predicted.strings)
+    spans = _spans(gold, predicted.strings, predicted.block.path)
     return score_tags(gold, predicted.strings, predicted.ids, spans, strict)
 
 
@@ -54,11 +59,11 @@ def evaluate_model(options: Options, tagger: Tagger, gold_path: str, strict: boo
     """Tag a gold file and compare."""
     options = replace(options, format=options.format or tagger.input_format)
     target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
-    gold = read_gold(options, gold_path, options.target or target)
+    gold = read_gold(options, gold_path, options.target or target, tagger.naming)
     unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]
     if unknown:
         t = int(np.flatnonzero(gold.ids == gold.strings.index(unknown[0]))[0])
         raise gold.block.error(f"label {unknown[0]!r} is unknown to the model", t)
     tags = tagger.tag(gold.block)
     strings, ids = tagger.output_labels(tags, gold.block.sentences)
-    return score_tags(gold, strings, ids, _spans(gold, strings), strict)
+    return score_tags(gold, strings, ids, _spans(gold, strings, gold.block.path), strict)

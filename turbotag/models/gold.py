@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.corpus import schemes
-from turbotag.corpus.formats import Format, default_names, given_names
+from turbotag.corpus.formats import Format, Naming, default_names, given_names
 from turbotag.corpus.hashing import Interner
 from turbotag.corpus.reader import Block, read
 from turbotag.errors import DataError, UsageError
@@ -82,13 +82,16 @@ def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
     at = fmt.index(asked)
     if at is None or (at == 0 and not asked.isdigit()):
         has = ", ".join(fmt.columns)
-        raise DataError(f"has no column {asked!r} to learn from; its columns: {has}", path)
+        raise DataError(f"has no column {asked!r} with tags; its columns: {has}", path)
     return at
 
 
-def read_gold(options: Options, path: str, target: str | None = None) -> Corpus:
+def read_gold(
+    options: Options, path: str, target: str | None = None, naming: Naming = default_names
+) -> Corpus:
     """Read a file and its tag column."""
-    naming = given_names(options.columns) if options.columns else default_names
+    if options.columns:
+        naming = given_names(options.columns)
     block = read(path, options.format, naming)
     at = target_column(block.format, options.task, target or options.target, path)
     interner = Interner()
@@ -125,6 +128,7 @@ def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | No
             f"{odd!r} in column {name!r} is not an IOB tag, as --task {options.task} expects", t
         )
     found = schemes.detect(parsed, corpus.ids, corpus.block.sentences)
+    bilou = any(s[:2] in ("L-", "U-") for s in corpus.strings)
     wanted = options.scheme or found.scheme
     if found.irregular.size:
         t = int(found.irregular[0])
@@ -142,7 +146,7 @@ def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | No
         )
     as_what = "" if wanted == found.scheme else f", trained as {wanted.upper()}"
     echo(f"tags: {found.scheme.upper()}{as_what}, {len(parsed.types)} types")
-    return wanted, found.scheme
+    return wanted, "bilou" if bilou else found.scheme
 
 
 def sorted_labels(corpus: Corpus) -> list[str]:

@@ -11,7 +11,8 @@ from typing import IO
 
 import numpy as np
 
-from turbotag.corpus.reader import Block, stream
+from turbotag.corpus.formats import given_names
+from turbotag.corpus.reader import Block, display_name, stream
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
 from turbotag.features.extract import Extractor
@@ -34,13 +35,15 @@ def predict(
     output: Output = Output(),  # noqa: B008
     format: str | None = None,
     threads: int = 1,
+    columns: tuple[str, ...] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> int:
     """Tag a file (or '-') into `out`; returns the number of tokens.
 
     progress is told how many tokens were written after each block.
     """
-    blocks = stream(path, format or tagger.input_format, tagger.naming)
+    naming = given_names(columns) if columns else tagger.naming
+    blocks = stream(path, format or tagger.input_format, naming)
     total = 0
     for data, tokens in _in_order(tagger, blocks, output, threads):
         out.write(data)
@@ -49,7 +52,7 @@ def predict(
         if progress:
             progress(tokens)
     if not total:
-        raise DataError("holds no tokens", path)
+        raise DataError("holds no tokens", display_name(path))
     return total
 
 
@@ -131,14 +134,14 @@ def _put_tags(
     """
     fmt = edits.block.format
     at = tagger.target(fmt)
-    each = np.arange(edits.block.n_tokens)
+    each = np.arange(edits.n_tokens)
     if fmt.name == "crfsuite":
         if token is not None:
             strings = [f"{strings[i]}:{p}" for i, p in zip(ids.tolist(), token, strict=True)]
             ids = each
         edits.replace(0, strings, ids)
     elif fmt.ids:
-        notes = [""] * edits.block.n_tokens
+        notes = [""] * edits.n_tokens
         if at is not None:
             edits.replace(at, strings, ids)
         else:
@@ -165,24 +168,42 @@ def _put_tags(
 
 def _nbest(tagger: Tagger, block: Block, scores: np.ndarray, n: int) -> bytes:
     """Each sentence n times, best first, each behind a line '# nbest RANK PROBABILITY'."""
+    data = block.buf.tobytes()
+    newline = b"\r\n" if b"\r\n" in data[:4096] else b"\n"
     out: list[bytes] = []
-    buf = block.buf
     read = 0
     for s in range(block.n_sentences):
         a, b = int(block.sentences[s]), int(block.sentences[s + 1])
-        begin, end = int(block.starts[block.first[a]]), int(block.line_ends[b - 1])
-        out.append(buf[read:begin].tobytes())
+        begin, end = _extent(block, data, a, b)
+        out.append(data[read:begin])
         paths, probabilities = tagger.nbest(scores[a:b], n)
-        tags = np.zeros(block.n_tokens, np.int32)
         for rank, (path, p) in enumerate(zip(paths, probabilities, strict=True), 1):
-            tags[a:b] = path
-            sentence = np.array([0, b - a])
-            strings, ids = tagger.output_labels(path, sentence)
-            tags[a:b] = ids
-            edits = Edits(block)
-            _put_tags(tagger, edits, strings, tags)
-            gap = b"" if rank == len(paths) else b"\n\n"
-            out.append(b"# nbest %d %.6f\n" % (rank, p) + edits.apply(buf, begin, end) + gap)
+            strings, ids = tagger.output_labels(path, np.array([0, b - a]))
+            edits = Edits(block, a, b)
+            _put_tags(tagger, edits, strings, ids)
+            gap = b"" if rank == len(paths) else newline * 2
+            head = b"# nbest %d %.6f" % (rank, p) + newline
+            out.append(head + edits.apply(begin, end) + gap)
         read = end
-    out.append(buf[read:].tobytes())
+    out.append(data[read:])
     return b"".join(out)
+
+
+def _extent(block: Block, data: bytes, a: int, b: int) -> tuple[int, int]:
+    """The lines of a sentence from its first to its last token; in CoNLL-U with the multiword
+    ranges and empty nodes around them, but without the comments above."""
+    begin = data.rfind(b"\n", 0, int(block.starts[block.first[a]])) + 1
+    end = int(block.line_ends[b - 1])
+    while block.format.ids and begin > 0:
+        above = data.rfind(b"\n", 0, begin - 1) + 1
+        if not data[above:begin].strip() or data[above:begin].startswith(b"#"):
+            break
+        begin = above
+    while block.format.ids:
+        start = data.find(b"\n", end) + 1
+        stop = data.find(b"\n", start)
+        line = data[start : stop if stop >= 0 else len(data)]
+        if not start or not line.strip() or line.startswith(b"#"):
+            break
+        end = start + len(line.rstrip(b"\r"))
+    return begin, end

@@ -95,17 +95,20 @@ class Tagger:
     def naming(self, n: int) -> tuple[str, ...]:
         """Names of the columns of an input with n columns; the predicted one may be missing."""
         names = tuple(self.header["columns"])
-        if self.header["format"] in ("conllu", "conllx", "crfsuite"):
-            names = ("word", "tag")
         target = self.header["target"]
+        if self.header["format"] in ("conllu", "conllx", "crfsuite"):
+            names = ("word", target)
         without = tuple(c for c in names if c != target)
         if n == len(names):
             return names
         if n == len(without):
             return without
-        return (
-            names[:n] if n < len(names) else names + tuple(f"col{i}" for i in range(len(names), n))
-        )
+        if n > len(names):
+            raise DataError(
+                f"has {n} columns, but the model knows {len(names)} ({', '.join(names)}): "
+                "name them with --columns"
+            )
+        return names[:n]
 
     def target(self, fmt: Format) -> int | None:
         """Where the predicted column stands in an input, None if it has none."""

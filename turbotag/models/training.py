@@ -104,6 +104,10 @@ def check(options: Options) -> None:
         raise UsageError(f"stop-gap is {options.stop_gap}: it must be positive")
     if options.patience is not None and (options.patience < 1 or not options.dev):
         raise UsageError("patience must be at least 1 and needs --dev")
+    if options.seed < 0:
+        raise UsageError(f"seed is {options.seed}: it must not be negative")
+    if options.params.get("eta", 0.0) < 0:
+        raise UsageError(f"eta is {options.params['eta']}: it must not be negative")
     for name, limit in (
         ("max-oracle-calls", options.max_oracle_calls),
         ("max-seconds", options.max_seconds),
@@ -192,7 +196,7 @@ def prepare(options: Options, echo: Echo) -> Setup:
     text = templates.load(template)
     gazetteers = [Gazetteer.read(n, p) for n, p in sorted(options.gazetteers.items())]
     extractor = Extractor(templates.parse(text, template), gazetteers)
-    if target in extractor.columns:
+    if any(block.format.index(c) == corpus.target for c in extractor.columns):
         raise UsageError(f"template {template!r} reads column {target!r}, which is to be predicted")
     features = index_features(block, extractor)
     echo(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import IO
 
 
 @dataclass
@@ -32,9 +31,16 @@ class Row:
 class Trace:
     """Collects rows; writes each as it comes."""
 
-    def __init__(self, echo: Callable[[str], None] | None = None, log: IO[str] | None = None):
+    def __init__(
+        self,
+        echo: Callable[[str], None] | None = None,
+        log: str | None = None,
+        warn: Callable[[str], None] | None = None,
+    ):
+        """log: a file for the JSON lines, opened at the first row; if it cannot be written, `warn`
+        is told and training goes on without it."""
         self.rows: list[Row] = []
-        self._echo, self._log = echo, log
+        self._echo, self._log, self._warn = echo, log, warn
 
     def add(self, row: Row) -> None:
         if self._echo:
@@ -43,8 +49,13 @@ class Trace:
             self._echo(_line(row))
         self.rows.append(row)
         if self._log:
-            self._log.write(json.dumps(asdict(row)) + "\n")
-            self._log.flush()
+            try:
+                with open(self._log, "w" if len(self.rows) == 1 else "a", encoding="utf-8") as f:
+                    f.write(json.dumps(asdict(row)) + "\n")
+            except OSError as e:
+                if self._warn:
+                    self._warn(f"warning: {self._log}: cannot be written: {e.strerror}")
+                self._log = None
 
 
 HEADER = f"{'epoch':>6}{'oracles':>11}{'seconds':>9}{'primal':>13}{'dual':>13}{'gap':>11}{'dev':>8}"
