@@ -22,7 +22,7 @@ demo: $(VENV)/.installed
 	    -o $(OUT)/ner.model
 	$(BIN)/turbotag predict $(OUT)/ner.model data/demo/test.iob2 -o $(OUT)/test.iob2
 	@echo; echo "== entities in data/demo/test.iob2: word, tag, probability of tag and of entity =="
-	$(BIN)/turbotag predict $(OUT)/ner.model data/demo/test.iob2 --marginals | head -n 12
+	$(BIN)/turbotag predict $(OUT)/ner.model data/demo/test.iob2 --marginals | tail -n 24
 	@echo; echo "== eval: entities (synthetic data: the scores say nothing about real text) =="
 	$(BIN)/turbotag eval data/demo/test.iob2 $(OUT)/test.iob2
 	@echo; echo "== eval: parts of speech =="
