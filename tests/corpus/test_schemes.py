@@ -108,3 +108,11 @@ def test_strict_reading_drops_what_does_not_open():
 def test_plain_tags_are_not_spans():
     assert schemes.parse(["NN", "VB"]) is None
     assert schemes.parse(["O", "B-"]) is None
+
+
+def test_a_mask_leaves_every_sentence_some_tags():
+    allowed, start, end = schemes.mask(["B-X", "E-X"], "iobes")
+    assert allowed.all()
+    assert start.all()
+    assert end.all()
+    assert not schemes.mask(["B-X", "E-X", "O"], "iobes")[0].all()

@@ -188,7 +188,11 @@ def convert(
 
 
 def mask(labels: list[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which label pairs, first and last labels a scheme allows: floats, (K, K), (K,), (K,)."""
+    """Which label pairs, first and last labels a scheme allows: floats, (K, K), (K,), (K,).
+
+    Everything, where no label may stand alone (no O and no S seen): some sentences would have no
+    valid tags at all.
+    """
     tags = parse(labels)
     assert tags is not None
     prefix, kind = tags.prefix, tags.type
@@ -206,7 +210,10 @@ def mask(labels: list[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.nda
     if scheme == "iobes":
         allowed &= ~opening[:, None] | (after & same)
         end = ~opening
-    return allowed.astype(float), (~inside).astype(float), end.astype(float)
+    start = ~inside
+    if not (start & end).any():
+        return np.ones((K, K)), np.ones(K), np.ones(K)
+    return allowed.astype(float), start.astype(float), end.astype(float)
 
 
 def joins(tags: Tags) -> np.ndarray:
