@@ -216,6 +216,14 @@ def test_closed_pipe_ends_quietly(model, tmp_path):
     assert len(done.stdout.splitlines()) == 1
 
 
+def test_training_goes_on_when_nobody_reads_stderr(tmp_path):
+    out = tmp_path / "m"
+    command = f"{' '.join(TURBOTAG)} train --task ner --train {DEV} -o {out} 2>&1 | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert Tagger.load(str(out)).labels
+
+
 def start_training(out, *more):
     options = f"--task ner --train {TRAIN} --stop-gap 1e-9 --epochs 40 --checkpoint-seconds 0"
     command = [*TURBOTAG, "train", *options.split(), *more, "-o", str(out)]

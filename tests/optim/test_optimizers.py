@@ -410,7 +410,9 @@ def test_sampler_draws_in_proportion():
         sampler.update(i, w)
     draws = np.array([sampler.draw(0.0, u) for u in (np.arange(10_000) + 0.5) / 10_000])
     np.testing.assert_allclose(np.bincount(draws, minlength=5) / 10_000, weights / 10, atol=1e-3)
-    assert Sampler("max", 1.0, np.ones(5)).scheme == "max"
+    greedy = Sampler("max", 1.0, np.ones(5))
+    greedy.fill(weights)
+    assert [greedy.draw(0.0, u) for u in (0.0, 0.5, 0.99)] == [3, 3, 3]
     half = Sampler("gap", 0.5, np.ones(5))
     assert half.draw(0.7, 0.99) == 4
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,8 +19,11 @@ format_option = click.option(
 
 
 def say(line: str) -> None:
-    """A message for the user, on stderr."""
-    click.echo(line, err=True)
+    """A message for the user, on stderr; if nobody reads it any more, work goes on in silence."""
+    try:
+        click.echo(line, err=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def announce_compilation() -> None:

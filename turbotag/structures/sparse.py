@@ -51,6 +51,19 @@ def add_scores(rows, positions, values, a, b, W, u):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _gather(rows, positions, values, o, b, d, acc):
+    """acc = (F d)[row] for the run of occurrences of one row that begins at o; returns its end."""
+    row, K = rows[o], acc.size
+    acc[:] = 0.0
+    while o < b and rows[o] == row:
+        value, at = np.float64(values[o]), d[positions[o]]
+        for k in range(K):
+            acc[k] += value * at[k]
+        o += 1
+    return o
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def norm_sq(rows, positions, values, a, b, d):
     """|F d|^2 over the attribute rows, for a direction d (T, K)."""
     T, K = d.shape
@@ -70,12 +83,7 @@ def norm_sq(rows, positions, values, a, b, d):
             norm += value * value * own[positions[o]]
             o += 1
             continue
-        acc[:] = 0.0
-        while o < b and rows[o] == row:
-            value, at = np.float64(values[o]), d[positions[o]]
-            for k in range(K):
-                acc[k] += value * at[k]
-            o += 1
+        o = _gather(rows, positions, values, o, b, d, acc)
         total = 0.0
         for k in range(K):
             total += acc[k] * acc[k]
@@ -100,13 +108,8 @@ def gram(rows, positions, values, a, b, d, out):
     acc = np.empty(K)
     o = a
     while o < b:
-        row, first = rows[o], o
-        acc[:] = 0.0
-        while o < b and rows[o] == row:
-            value, at = np.float64(values[o]), d[positions[o]]
-            for k in range(K):
-                acc[k] += value * at[k]
-            o += 1
+        first = o
+        o = _gather(rows, positions, values, o, b, d, acc)
         for q in range(first, o):
             value, to = np.float64(values[q]), out[positions[q]]
             for k in range(K):
