@@ -225,7 +225,7 @@ def test_training_goes_on_when_nobody_reads_stderr(tmp_path):
 
 
 def start_training(out, *more):
-    options = f"--task ner --train {TRAIN} --stop-gap 1e-9 --epochs 40 --checkpoint-seconds 0"
+    options = f"--task ner --train {TRAIN} --stop-gap 1e-14 --epochs 100 --checkpoint-seconds 0"
     command = [*TURBOTAG, "train", *options.split(), *more, "-o", str(out)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 

@@ -92,7 +92,9 @@ def test_mixture_gain_is_a_lower_bound_of_the_entropy_of_the_mixture(seed):
         assert min(gains) >= -1e-12
 
     gap, curvature, beta = 0.4, 1.1, 2.0
-    eta, gain = mixture.step(mu, nu, gap, curvature, beta, True)
+    eta, gain = mixture.step(
+        np.arange(T + 1) * K, mu.reshape(-1), nu.reshape(-1), gap, curvature, beta, True
+    )
     assert 0 < eta < 1
 
     def dual(x, t):
@@ -102,6 +104,7 @@ def test_mixture_gain_is_a_lower_bound_of_the_entropy_of_the_mixture(seed):
     grid = np.linspace(0, 1, 2001)
     best = [max(dual(x, t) for x in grid) for t in range(T)]
     assert any(found == pytest.approx(b, abs=1e-4) for b in best)
-    closed, _ = mixture.step(mu, nu, gap, curvature, beta, False)
+    flat = np.arange(T + 1) * K, mu.reshape(-1), nu.reshape(-1)
+    closed, _ = mixture.step(*flat, gap, curvature, beta, False)
     assert closed == pytest.approx(gap / curvature)
-    assert mixture.step(mu, nu, gap, curvature, np.inf, True) == (pytest.approx(closed), 0.0)
+    assert mixture.step(*flat, gap, curvature, np.inf, True) == (pytest.approx(closed), 0.0)

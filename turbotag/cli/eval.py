@@ -13,7 +13,12 @@ from turbotag.cli.common import announce_compilation, format_option, names
 @click.argument("gold")
 @click.argument("predicted", required=False)
 @click.option(
-    "--model", metavar="MODEL", help="Tag GOLD with this model instead of reading PREDICTED."
+    "--model", metavar="MODEL", help="Use this model on GOLD instead of reading PREDICTED."
+)
+@click.option(
+    "--task",
+    type=click.Choice(["tags", "parse"]),
+    help="What to compare: tags or trees; by default tags, or what the model predicts.",
 )
 @format_option
 @click.option("--columns", metavar="NAMES", help="Names of the columns, e.g. word,pos,chunk,tag.")
@@ -26,6 +31,7 @@ def command(
     gold: str,
     predicted: str | None,
     model: str | None,
+    task: str | None,
     format: str | None,
     columns: str | None,
     target: str | None,
@@ -34,24 +40,49 @@ def command(
 ) -> None:
     """Score PREDICTED, or --model, against GOLD.
 
-    Span tags (IOB1, IOB2, IOBES) get precision, recall and F1 by type; other tags get accuracy.
+    Span tags (IOB1, IOB2, IOBES) get precision, recall and F1 by type; other tags get accuracy;
+    trees get attachment scores by three conventions: conllx leaves out words made of punctuation
+    characters, conll18 counts all words and cuts labels at ':', nopunct leaves out UPOS PUNCT.
 
     \b
+    turbotag eval --task parse gold.conllu parsed.conllu
     turbotag eval gold.iob2 tagged.iob2
     turbotag eval --model ner.model gold.iob2 --json
     """
-    from turbotag.models.evaluation import evaluate_files, evaluate_model
+    from turbotag.metrics.attachment import AttachmentScore
+    from turbotag.metrics.tags import TagScore
+    from turbotag.models.evaluation import evaluate_files, evaluate_model, evaluate_trees
     from turbotag.models.gold import Options
-    from turbotag.models.tagger import Tagger
+    from turbotag.models.parser import Parser
+    from turbotag.models.prediction import load
+    from turbotag.report.attachment import attachment_table
     from turbotag.report.tables import score_table
 
     if (predicted is None) == (model is None):
         raise click.UsageError("give either PREDICTED or --model MODEL")
     announce_compilation()
     options = Options("pos", gold, format=format, columns=names(columns), target=target)
+    score: TagScore | AttachmentScore
     if model is not None:
-        score = evaluate_model(options, Tagger.load(model), gold, strict)
+        loaded = load(model)
+        parser = isinstance(loaded, Parser)
+        if task is not None and (task == "parse") != parser:
+            raise click.UsageError(
+                f"--task {task}, but {model} is a {'pars' if parser else 'tagg'}er"
+            )
+        if isinstance(loaded, Parser):
+            score = evaluate_trees(gold, loaded, format)
+        else:
+            score = evaluate_model(options, loaded, gold, strict)
     else:
         assert predicted is not None
-        score = evaluate_files(options, gold, predicted, strict)
-    click.echo(json.dumps(score.as_dict(), ensure_ascii=False) if as_json else score_table(score))
+        if task == "parse":
+            score = evaluate_trees(gold, predicted, format)
+        else:
+            score = evaluate_files(options, gold, predicted, strict)
+    if as_json:
+        click.echo(json.dumps(score.as_dict(), ensure_ascii=False))
+    elif isinstance(score, AttachmentScore):
+        click.echo(attachment_table(score))
+    else:
+        click.echo(score_table(score))

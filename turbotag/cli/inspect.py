@@ -32,9 +32,20 @@ def command(model: str, top: int, label: str | None, show_templates: bool, as_js
     turbotag inspect ner.model --templates > my-templates.txt
     """
     from turbotag.errors import UsageError
+    from turbotag.models import store
+    from turbotag.models.parser import Parser
     from turbotag.models.tagger import Tagger
-    from turbotag.report.model_card import card, top_features, transitions
+    from turbotag.report.model_card import card, parser_card, top_features, transitions
 
+    if store.kind(model) == "parser":
+        parser = Parser.load(model)
+        if as_json:
+            click.echo(json.dumps(parser.header, ensure_ascii=False, indent=1))
+        elif show_templates:
+            click.echo(parser.header["templates"]["arc"].rstrip())
+        else:
+            click.echo(parser_card(parser))
+        return
     tagger = Tagger.load(model, names=True)
     if as_json:
         click.echo(json.dumps(tagger.header, ensure_ascii=False, indent=1))

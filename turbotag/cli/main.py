@@ -12,9 +12,9 @@ import turbotag
 from turbotag.errors import TurbotagError
 
 COMMANDS = {
-    "train": "Train a tagger on a CoNLL file.",
-    "predict": "Tag a file or standard input.",
-    "eval": "Score predictions, or a model, against gold tags.",
+    "train": "Train a tagger or a parser on a CoNLL file.",
+    "predict": "Tag or parse a file or standard input.",
+    "eval": "Score predictions, or a model, against gold tags or trees.",
     "inspect": "Show what is in a model file.",
 }
 
@@ -48,12 +48,13 @@ class LazyGroup(click.Group):
 @click.version_option(turbotag.__version__, prog_name="turbotag")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
-    """Linear taggers for CoNLL files, trained to a proven duality gap.
+    """Linear taggers and dependency parsers for CoNLL files, trained to a proven duality gap.
 
     \b
     turbotag train --task ner --train train.iob2 --dev dev.iob2 -o ner.model
     turbotag predict ner.model text.iob2 > tagged.iob2
     turbotag eval gold.iob2 tagged.iob2
+    turbotag train --task parse --train train.conllu --dev dev.conllu -o parse.model
     """
 
 

@@ -26,19 +26,20 @@ from turbotag.cli.common import announce_compilation, format_option, names
     type=click.Choice(["viterbi", "posterior"]),
     default="viterbi",
     show_default=True,
-    help="The most probable sequence, or the one with the fewest expected errors.",
+    help="The most probable answer, or the one with the fewest expected errors.",
 )
 @click.option(
     "--marginals",
     is_flag=True,
-    help="Add the probability of each tag and of each entity: two columns, or MISC in CoNLL-U.",
+    help="Add the probability of each tag and entity, or head and label: columns at the end, or in "
+    "CoNLL-U the MISC column.",
 )
 @click.option(
     "--nbest",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Write the N most probable sequences of each sentence, with their probabilities.",
+    help="Write the N most probable answers for each sentence, with their probabilities.",
 )
 @click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads."
@@ -54,31 +55,32 @@ def command(
     nbest: int,
     threads: int,
 ) -> None:
-    """Tag FILE (standard input by default) with MODEL.
+    """Tag or parse FILE (standard input by default) with MODEL.
 
-    Writes the input back with the tag column filled in, or added if there is none; all other
-    columns, comments and blank lines come out byte for byte.
+    Writes the input back with the tag column filled in, or added if there is none; a parser fills
+    in the head and label columns of CoNLL-U and CoNLL-X. All other columns, comments and blank
+    lines come out byte for byte.
 
     \b
     turbotag predict ner.model text.iob2 > tagged.iob2
+    turbotag predict parse.model tagged.conllu --marginals > parsed.conllu
     printf 'Ada\\nsings\\n.\\n' | turbotag predict ner.model
     """
-    from turbotag.models.prediction import Output, predict
-    from turbotag.models.tagger import Tagger
+    from turbotag.models.prediction import Output, load, predict
 
     if nbest > 1 and (marginals or decode != "viterbi"):
         raise click.UsageError("--nbest goes with neither --marginals nor --decode posterior")
     announce_compilation()
-    tagger = Tagger.load(model)
+    loaded = load(model)
     what = Output(decode, marginals, nbest)
     with progress_bar(output is not None) as progress:
         if output is None:
             predict(
-                tagger, file, sys.stdout.buffer, what, format, threads, names(columns), progress
+                loaded, file, sys.stdout.buffer, what, format, threads, names(columns), progress
             )
             return
         with replacing(output) as out:
-            predict(tagger, file, out, what, format, threads, names(columns), progress)
+            predict(loaded, file, out, what, format, threads, names(columns), progress)
 
 
 @contextlib.contextmanager

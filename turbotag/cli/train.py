@@ -30,7 +30,10 @@ class _Train(click.Command):
 
 @click.command("train", cls=_Train)
 @click.option(
-    "--task", required=True, type=click.Choice(["ner", "pos", "chunk"]), help="What the tags are."
+    "--task",
+    required=True,
+    type=click.Choice(["ner", "pos", "chunk", "parse"]),
+    help="What the tags are; parse trains a dependency parser.",
 )
 @click.option(
     "--train", required=True, metavar="FILE", help="Training data; .gz and - are read too."
@@ -49,7 +52,7 @@ class _Train(click.Command):
     "--template",
     metavar="NAME|FILE",
     help="Feature templates: a shipped set (ner, pos, chunk, conll2000, attributes, "
-    "attributes-bias) or a file; by default the task's, or 'attributes' for a CRFsuite file.",
+    "attributes-bias; parse) or a file; by default the task's, 'attributes' for a CRFsuite file.",
 )
 @click.option(
     "--gazetteer",
@@ -79,23 +82,19 @@ class _Train(click.Command):
 @click.option(
     "--loss",
     type=click.Choice(["crf", "softmax-margin", "svm", "perceptron"]),
-    default="crf",
-    show_default=True,
-    help="A member of the loss family; --beta and --gamma choose any other.",
+    help="A member of the loss family; --beta and --gamma choose any other "
+    "[crf; parse: softmax-margin with gamma 3].",
 )
 @click.option(
     "--beta", type=float, help="Inverse temperature of the loss, above 0; 'inf' is legal."
 )
 @click.option("--gamma", type=float, help="Weight of the Hamming cost in the loss, 0 or more.")
-@click.option(
-    "-C", "C", type=float, default=1.0, show_default=True, help="Regularization: lambda = 1/(C n)."
-)
+@click.option("-C", "C", type=float, help="Regularization: lambda = 1/(C n) [1; parse: 0.03].")
 @click.option(
     "--algorithm",
     type=click.Choice(ALGORITHMS),
-    default="sdca",
-    show_default=True,
-    help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model.",
+    help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model "
+    "[sdca; parse: dca].",
 )
 @click.option(
     "--help-params",
@@ -128,6 +127,42 @@ class _Train(click.Command):
 @click.option("--max-seconds", type=float, help="Stop after this long.")
 @click.option("--init", metavar="MODEL", help="Start from the weights of another model.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
+@click.option(
+    "--decoder",
+    type=click.Choice(["nonprojective", "projective"]),
+    help="parse: which trees there are [nonprojective].",
+)
+@click.option(
+    "--multi-root", is_flag=True, default=None, help="parse: let several words hang on the root."
+)
+@click.option(
+    "--crossing",
+    type=click.Choice(["lift", "skip"]),
+    help="parse: what a projective decoder does with sentences that are not: lift the arcs that "
+    "cross (Nivre and Nilsson 2005), or leave them out [lift].",
+)
+@click.option("--no-labels", is_flag=True, help="parse: heads only.")
+@click.option(
+    "--no-prune", is_flag=True, help="parse: score all arcs, not those that a small model leaves."
+)
+@click.option(
+    "--min-count",
+    type=int,
+    help="parse: features of wrong arcs get a weight if they are on at least this many candidate "
+    "arcs; 0 takes those of gold arcs only [4].",
+)
+@click.option(
+    "--drop",
+    type=float,
+    help="parse: leave weights below this share of the largest out of the model file [0.01].",
+)
+@click.option(
+    "--jackknife",
+    type=int,
+    metavar="K",
+    help="parse: train on tags predicted by K-fold taggers, as raw text will have them, without "
+    "lemmas and features; by default tags are those of the file.",
+)
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")
 @click.option("--resume", is_flag=True, help="Continue from MODEL.checkpoint if there is one.")
@@ -154,9 +189,12 @@ def command(
     resume: bool,
     checkpoint_seconds: float,
     quiet: bool,
+    no_labels: bool,
+    no_prune: bool,
+    task: str,
     **rest: Any,
 ) -> None:
-    """Train a tagger and prove how far it is from the optimum.
+    """Train a tagger or a parser and prove how far it is from the optimum.
 
     The table on stderr shows primal and dual objective and their gap; a ~ marks estimates, rows
     without it are certified by a full pass over the data, as the last one always is.
@@ -165,9 +203,13 @@ def command(
     turbotag train --task chunk --template conll2000 --train train.txt --dev test.txt \\
         --stop-gap 1e-4 -o chunk.model
     turbotag train --task ner --train ner.iob2 --gazetteer country=countries.txt -o ner.model
+    turbotag train --task parse --train train.conllu --dev dev.conllu -o parse.model
+    turbotag train --task parse --train train.conllu --algorithm sdca --loss crf -C 0.1 -o p.model
     """
-    from turbotag.models.gold import Options
-    from turbotag.models.training import check, train
+    from turbotag.models.fitting import check
+    from turbotag.models.gold import options_for
+    from turbotag.models.parser_training import check_parse, train_parser
+    from turbotag.models.training import train
     from turbotag.optim.trace import Trace
 
     given = {
@@ -178,16 +220,25 @@ def command(
         "eta": eta,
         "skip-line-search": skip_line_search or None,
     }
-    options = Options(
+    only_parse = ("decoder", "multi_root", "crossing", "min_count", "drop", "jackknife")
+    given_parse = [n for n in only_parse if rest[n] is not None]
+    if task != "parse" and (given_parse or no_labels or no_prune):
+        raise click.UsageError(
+            "--decoder, --multi-root, --jackknife and the like need --task parse"
+        )
+    options = options_for(
+        task,
         columns=names(columns),
         gazetteers=pairs(gazetteer, "--gazetteer"),
         params={k: v for k, v in given.items() if v is not None},
+        labels=not no_labels,
+        prune=not no_prune,
         **rest,
     )
-    check(options)
+    (check_parse if task == "parse" else check)(options)
     announce_compilation()
     echo = (lambda line: say(line) if line.startswith("warning") else None) if quiet else say
-    _, result = train(
+    result = (train_parser if task == "parse" else train)(
         options,
         output,
         Trace(None if quiet else say, log, say),
@@ -195,7 +246,7 @@ def command(
         " ".join(["turbotag", *sys.argv[1:]]),
         resume,
         checkpoint_seconds,
-    )
+    )[1]
     c = result.certificate
     echo(
         f"stopped: {result.stopped}\n"

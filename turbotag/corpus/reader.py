@@ -237,6 +237,11 @@ def stream(
         raise DataError("is empty", name)
 
 
+def from_bytes(data: bytes, path: str, fmt: Format) -> Block:
+    """A block from text in memory that is known to be whole sentences in a format."""
+    return _parse(data, path, fmt, 1)
+
+
 def read(path: str, format: str | None = None, naming: Naming = default_names) -> Block:
     """The whole file as one block."""
     name = display_name(path)

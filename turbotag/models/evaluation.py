@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from turbotag.corpus.hashing import Interner
+from turbotag.corpus.reader import Block, read
 from turbotag.corpus.schemes import parse
+from turbotag.corpus.trees import read_heads
 from turbotag.errors import DataError
+from turbotag.metrics.attachment import AttachmentScore
 from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags
+from turbotag.models.parser import Parser
+from turbotag.models.parser_training import score_block, score_parser
 from turbotag.models.tagger import Tagger
 
 
@@ -23,17 +29,35 @@ def _spans(gold: Corpus, predicted: list[str], path: str) -> bool:
     return True
 
 
+def evaluate_trees(
+    gold_path: str, predicted: str | Parser, format: str | None = None
+) -> AttachmentScore:
+    """Compare the trees of a gold file with those of another file or of a parser."""
+    gold = read(gold_path, format)
+    if not gold.format.ids:
+        raise DataError(f"is {gold.format.name}; trees are in CoNLL-U or CoNLL-X", gold_path)
+    if isinstance(predicted, Parser):
+        return score_parser(predicted, gold)
+    other = read(predicted, format)
+    if not other.format.ids:
+        raise DataError(f"is {other.format.name}; trees are in CoNLL-U or CoNLL-X", predicted)
+    _same_tokens(gold, other)
+    interner = Interner()
+    ids = other.ids(7, interner)
+    labels = None if interner.strings == ["_"] else (interner.strings, ids)
+    return score_block(gold, read_heads(other), labels)
+
+
 def evaluate_files(options: Options, gold_path: str, predicted_path: str, strict: bool) -> Score:
     """Compare the tag columns of two files with the same sentences."""
     gold = read_gold(options, gold_path)
     predicted = read_gold(options, predicted_path)
-    _same_tokens(gold, predicted)
+    _same_tokens(gold.block, predicted.block)
     spans = _spans(gold, predicted.strings, predicted.block.path)
     return score_tags(gold, predicted.strings, predicted.ids, spans, strict)
 
 
-def _same_tokens(gold: Corpus, predicted: Corpus) -> None:
-    a, b = gold.block, predicted.block
+def _same_tokens(a: Block, b: Block) -> None:
     shared = min(a.n_sentences, b.n_sentences)
     differ = np.flatnonzero(a.sentences[1 : shared + 1] != b.sentences[1 : shared + 1])
     if a.format.columns and b.format.columns:

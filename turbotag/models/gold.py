@@ -16,7 +16,7 @@ from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
 from turbotag.metrics import tags as tag_metrics
 
-TASKS = ("ner", "pos", "chunk")
+TASKS = ("ner", "pos", "chunk", "parse")
 SPAN_TASKS = ("ner", "chunk")
 CONSTRAINTS = ("none", "decode", "train")
 MANY_TAGS = 300  # more distinct tags than this make the column suspicious
@@ -55,6 +55,25 @@ class Options:
     init: str | None = None
     seed: int = 1
     licence: str = ""
+    # parse only
+    decoder: str = "nonprojective"
+    multi_root: bool = False
+    crossing: str = "lift"
+    labels: bool = True
+    prune: bool = True
+    min_count: int = 4
+    drop: float = 0.01
+    jackknife: int = 0
+
+
+def options_for(task: str, **given: Any) -> Options:
+    """Options with the defaults of a task where nothing was given (None counts as nothing)."""
+    given = {k: v for k, v in given.items() if v is not None}
+    if task == "parse":
+        if not given.keys() & {"loss", "beta", "gamma"}:
+            given |= {"loss": "softmax-margin", "gamma": 3.0}
+        given = {"algorithm": "dca", "C": 0.03} | given
+    return Options(task, **given)
 
 
 @dataclass

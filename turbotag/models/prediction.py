@@ -1,4 +1,4 @@
-"""Tagging a stream: blocks in, the same bytes with tags out, on one or more threads."""
+"""Prediction on a stream: blocks in, the same bytes with tags or trees out, on many threads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,23 @@ from turbotag.corpus.reader import Block, display_name, stream
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
 from turbotag.features.extract import Extractor
+from turbotag.models import store
+from turbotag.models.parser import Parsed, Parser, Scanner
 from turbotag.models.tagger import Tagger
+
+Model = Tagger | Parser
+HEAD, LABEL = 6, 7  # columns of CoNLL-U and CoNLL-X
+
+
+def load(path: str) -> Model:
+    """A model file of any kind."""
+    return Parser.load(path) if store.kind(path) == "parser" else Tagger.load(path)
 
 
 @dataclass(frozen=True)
 class Output:
-    """What to write: decoding is viterbi or posterior; probabilities; the best n sequences."""
+    """What to write: decoding is viterbi (the best answer) or posterior (the fewest expected
+    errors); probabilities; the best n answers."""
 
     decode: str = "viterbi"
     marginals: bool = False
@@ -29,7 +40,7 @@ class Output:
 
 
 def predict(
-    tagger: Tagger,
+    model: Model,
     path: str,
     out: IO[bytes],
     output: Output = Output(),  # noqa: B008
@@ -38,14 +49,14 @@ def predict(
     columns: tuple[str, ...] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> int:
-    """Tag a file (or '-') into `out`; returns the number of tokens.
+    """Tag or parse a file (or '-') into `out`; returns the number of tokens.
 
     progress is told how many tokens were written after each block.
     """
-    naming = given_names(columns) if columns else tagger.naming
-    blocks = stream(path, format or tagger.input_format, naming)
+    naming = given_names(columns) if columns else model.naming
+    blocks = stream(path, format or model.input_format, naming)
     total = 0
-    for data, tokens in _in_order(tagger, blocks, output, threads):
+    for data, tokens in _in_order(model, blocks, output, threads):
         out.write(data)
         out.flush()
         total += tokens
@@ -57,19 +68,19 @@ def predict(
 
 
 def _in_order(
-    tagger: Tagger, blocks: Iterator[Block], output: Output, threads: int
+    model: Model, blocks: Iterator[Block], output: Output, threads: int
 ) -> Iterator[tuple[bytes, int]]:
     """Results in the order of the blocks; at most two blocks a thread are held at once."""
     if threads == 1:
         for block in blocks:
-            yield tag_block(tagger, block, tagger.extractor, output), block.n_tokens
+            yield annotate(model, block, model.extractor, output), block.n_tokens
         return
     local = threading.local()
 
     def work(block: Block) -> tuple[bytes, int]:
         if not hasattr(local, "extractor"):
-            local.extractor = tagger.new_extractor()
-        return tag_block(tagger, block, local.extractor, output), block.n_tokens
+            local.extractor = model.new_extractor()
+        return annotate(model, block, local.extractor, output), block.n_tokens
 
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[tuple[bytes, int]]] = deque()
@@ -85,13 +96,73 @@ def _in_order(
                 future.cancel()
 
 
-def tag_block(tagger: Tagger, block: Block, extractor: Extractor, output: Output) -> bytes:
-    """The bytes of a block with its tags."""
+def annotate(model: Model, block: Block, extractor: Extractor | Scanner, output: Output) -> bytes:
+    """The bytes of a block with what the model predicts."""
     if not block.n_tokens:
         return block.buf.tobytes()
+    if isinstance(model, Parser):
+        assert isinstance(extractor, Scanner)
+        return parse_block(model, block, extractor, output)
+    assert isinstance(extractor, Extractor)
+    return tag_block(model, block, extractor, output)
+
+
+def parse_block(parser: Parser, block: Block, scanner: Scanner, output: Output) -> bytes:
+    """The bytes of a block with its trees."""
+    if output.nbest > 1:
+        matrix = scanner.matrix(block)
+
+        def best(a: int, b: int) -> Iterator[Answer]:
+            trees, probabilities = parser.nbest(parser.scores(matrix[a:b], scanner), output.nbest)
+            for heads, p in zip(trees, probabilities.tolist(), strict=True):
+                labels = parser.label_scores(matrix[a:b], heads, scanner).argmax(axis=1)
+                parsed = Parsed(heads, labels.astype(np.int32))
+                yield p, lambda edits, parsed=parsed: _put_trees(parser, edits, parsed)  # type: ignore[misc]
+
+        return _nbest(block, best)
+    edits = Edits(block)
+    _put_trees(parser, edits, parser.parse(block, scanner, output.decode, output.marginals))
+    return edits.text()
+
+
+def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
+    """Heads and labels into their columns; HeadProb= and LabelProb= into MISC of CoNLL-U.
+
+    The label's probability is that given the head. CoNLL-X has no such column: there the
+    probability of the head goes into PHEAD, that of the label into PDEPREL.
+    """
+    longest = int(parsed.heads.max())
+    edits.replace(HEAD, [str(h) for h in range(longest + 1)], parsed.heads)
+    if parser.label_rows is not None:
+        edits.replace(LABEL, parser.labels, parsed.labels)
+    if parsed.head_probability is None or parsed.label_probability is None:
+        return
+    each = np.arange(edits.n_tokens)
+    head = [f"{p:.4f}" for p in parsed.head_probability.tolist()]
+    label = [f"{p:.4f}" for p in parsed.label_probability.tolist()]
+    if edits.block.format.name == "conllx":
+        edits.replace(8, head, each)
+        if parser.label_rows is not None:
+            edits.replace(9, label, each)
+        return
+    notes = [f"HeadProb={h}" for h in head]
+    if parser.label_rows is not None:
+        notes = [f"{n}|LabelProb={p}" for n, p in zip(notes, label, strict=True)]
+    edits.note(notes, each)
+
+
+def tag_block(tagger: Tagger, block: Block, extractor: Extractor, output: Output) -> bytes:
+    """The bytes of a block with its tags."""
     scores = tagger.scores(block, extractor)
     if output.nbest > 1:
-        return _nbest(tagger, block, scores, output.nbest)
+
+        def best(a: int, b: int) -> Iterator[Answer]:
+            paths, probabilities = tagger.nbest(scores[a:b], output.nbest)
+            for path, p in zip(paths, probabilities.tolist(), strict=True):
+                strings, ids = tagger.output_labels(path, np.array([0, b - a]))
+                yield p, lambda edits, s=strings, i=ids: _put_tags(tagger, edits, s, i)  # type: ignore[misc]
+
+        return _nbest(block, best)
     sentences = block.sentences
     posterior = None
     if output.marginals or output.decode == "posterior":
@@ -166,7 +237,10 @@ def _put_tags(
                 edits.append(column, each)
 
 
-def _nbest(tagger: Tagger, block: Block, scores: np.ndarray, n: int) -> bytes:
+Answer = tuple[float, Callable[[Edits], None]]  # a probability, and what writes the answer
+
+
+def _nbest(block: Block, best: Callable[[int, int], Iterator[Answer]]) -> bytes:
     """Each sentence n times, best first, each behind a line '# nbest RANK PROBABILITY'."""
     data = block.buf.tobytes()
     newline = b"\r\n" if b"\r\n" in data[:4096] else b"\n"
@@ -176,12 +250,11 @@ def _nbest(tagger: Tagger, block: Block, scores: np.ndarray, n: int) -> bytes:
         a, b = int(block.sentences[s]), int(block.sentences[s + 1])
         begin, end = _extent(block, data, a, b)
         out.append(data[read:begin])
-        paths, probabilities = tagger.nbest(scores[a:b], n)
-        for rank, (path, p) in enumerate(zip(paths, probabilities, strict=True), 1):
-            strings, ids = tagger.output_labels(path, np.array([0, b - a]))
+        answers = list(best(a, b))
+        for rank, (p, put) in enumerate(answers, 1):
             edits = Edits(block, a, b)
-            _put_tags(tagger, edits, strings, ids)
-            gap = b"" if rank == len(paths) else newline * 2
+            put(edits)
+            gap = b"" if rank == len(answers) else newline * 2
             head = b"# nbest %d %.6f" % (rank, p) + newline
             out.append(head + edits.apply(begin, end) + gap)
         read = end

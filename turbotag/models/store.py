@@ -77,11 +77,11 @@ def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np
 
 
 def load_file(
-    path: str, kind: str, skip: tuple[str, ...] = ()
+    path: str, kind: str | None, skip: tuple[str, ...] = ()
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read one; a damaged, foreign or newer file is refused in one sentence.
 
-    Arrays whose names begin with one of `skip` are left in the file.
+    Arrays whose names begin with one of `skip` are left in the file; kind None takes any.
     """
     if Path(path).is_dir():
         raise DataError("is a directory, not a file", path)
@@ -102,7 +102,13 @@ def load_file(
     return header, arrays
 
 
-def _header(text: str, path: str, kind: str) -> dict[str, Any]:
+def kind(path: str) -> str:
+    """Which kind of model a file holds."""
+    header, _ = load_file(path, None, ("",))
+    return str(header["kind"])
+
+
+def _header(text: str, path: str, kind: str | None) -> dict[str, Any]:
     try:
         header = json.loads(text)
         version, found = header["format_version"], header["kind"]
@@ -114,6 +120,6 @@ def _header(text: str, path: str, kind: str) -> dict[str, Any]:
             "a newer turbotag is needed",
             path,
         )
-    if found != kind:
+    if kind is not None and found != kind:
         raise DataError(f"is a {found}, expected a {kind}", path)
     return header

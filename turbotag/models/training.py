@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import platform
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-import turbotag
 from turbotag import losses
 from turbotag.corpus import schemes
 from turbotag.corpus.hashing import KeyTable
@@ -22,9 +16,8 @@ from turbotag.features import templates
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.models import store
+from turbotag.models.fitting import Checkpoint, check, fingerprint, fit, provenance
 from turbotag.models.gold import (
-    CONSTRAINTS,
-    TASKS,
     Corpus,
     Echo,
     Options,
@@ -36,9 +29,7 @@ from turbotag.models.gold import (
     sorted_labels,
 )
 from turbotag.models.tagger import Tagger
-from turbotag.optim.algorithms import algorithm
-from turbotag.optim.base import Optimizer
-from turbotag.optim.run import Limits, LoadState, Result, run
+from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
@@ -65,73 +56,6 @@ def index_features(block: Block, extractor: Extractor) -> Features:
     values = found.values
     sparse.sort_occurrences(ends, rows, positions, values)
     return Features(table.keys(), (ends, rows, positions, values), origins)
-
-
-def sha256(block: Block) -> str:
-    return hashlib.sha256(block.buf.tobytes()).hexdigest()
-
-
-def fingerprint(options: Options, block: Block) -> str:
-    """What must be equal for a checkpoint to be continued."""
-    free = ("licence", "max_oracle_calls", "max_seconds", "epochs")
-    settings = {k: v for k, v in asdict(options).items() if k not in free}
-    settings["data"] = sha256(block)
-    return json.dumps(settings, sort_keys=True, default=str)
-
-
-def versions() -> dict[str, str]:
-    import numba
-
-    return {
-        "turbotag": turbotag.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-    }
-
-
-def check(options: Options) -> None:
-    """Refuse illegal settings before anything is read."""
-    if options.task not in TASKS:
-        raise UsageError(f"unknown task {options.task!r}: it is one of {', '.join(TASKS)}")
-    loss = losses.loss(options.loss, options.beta, options.gamma)
-    algorithm(options.algorithm).check(loss.beta, loss.gamma, options.params)
-    if not (options.C > 0 and np.isfinite(options.C)):
-        raise UsageError(f"C is {options.C}: it must be positive and finite")
-    if options.epochs is not None and options.epochs < 1:
-        raise UsageError(f"epochs is {options.epochs}: it must be at least 1")
-    if options.stop_gap is not None and not options.stop_gap > 0:
-        raise UsageError(f"stop-gap is {options.stop_gap}: it must be positive")
-    if options.patience is not None and (options.patience < 1 or not options.dev):
-        raise UsageError("patience must be at least 1 and needs --dev")
-    if options.seed < 0:
-        raise UsageError(f"seed is {options.seed}: it must not be negative")
-    if options.params.get("eta", 0.0) < 0:
-        raise UsageError(f"eta is {options.params['eta']}: it must not be negative")
-    for name, limit in (
-        ("max-oracle-calls", options.max_oracle_calls),
-        ("max-seconds", options.max_seconds),
-    ):
-        if limit is not None and not limit > 0:
-            raise UsageError(f"{name} is {limit}: it must be positive")
-    if options.order not in (1, 2):
-        raise UsageError(f"order is {options.order}: it is 1 or 2")
-    if options.constraints not in CONSTRAINTS:
-        raise UsageError(f"constraints is one of {', '.join(CONSTRAINTS)}")
-    if options.scheme is not None and options.scheme not in schemes.SCHEMES:
-        raise UsageError(f"scheme is one of {', '.join(schemes.SCHEMES)}")
-
-
-def limits(options: Options) -> Limits:
-    """What was asked for, or the algorithm's own defaults."""
-    cls = algorithm(options.algorithm)
-    return Limits(
-        options.epochs or cls.default_epochs,
-        options.stop_gap or cls.default_gap,
-        options.patience,
-        options.max_oracle_calls,
-        options.max_seconds,
-    )
 
 
 def warm_start(
@@ -218,12 +142,9 @@ def prepare(options: Options, echo: Echo) -> Setup:
     return Setup(corpus, scheme, file_scheme, text, extractor, features, problem)
 
 
-def make_header(
-    options: Options, setup: Setup, optimizer: Optimizer, command: str
-) -> dict[str, Any]:
+def make_header(options: Options, setup: Setup, command: str) -> dict[str, Any]:
     """The model's header but for what training itself finds out."""
     block = setup.corpus.block
-    loss = losses.loss(options.loss, options.beta, options.gamma)
     return {
         "task": options.task,
         "labels": setup.labels,
@@ -236,23 +157,7 @@ def make_header(
         "target": column_name(setup.corpus),
         "templates": setup.template,
         "gazetteers": [g.name for g in setup.extractor.gazetteers],
-        "loss": {"name": loss.name, "beta": str(loss.beta), "gamma": loss.gamma},
-        "algorithm": {
-            "name": optimizer.name,
-            "C": options.C,
-            "lambda": optimizer.lam,
-            **optimizer.param,
-        },
-        "seed": options.seed,
-        "command": command,
-        "versions": versions(),
-        "data": {
-            "name": Path(block.path).name,
-            "sha256": sha256(block),
-            "sentences": block.n_sentences,
-            "tokens": block.n_tokens,
-        },
-        "licence": options.licence,
+        **provenance(options, block, command),
     }
 
 
@@ -275,79 +180,40 @@ def train(
         options = replace(options, format="crfsuite")
     setup = prepare(options, echo)
     problem = setup.problem
-    optimizer = algorithm(options.algorithm)(
-        problem,
-        1.0 / (options.C * problem.n),
-        np.random.default_rng(options.seed),
-        **options.params,
-    )
-    echo(
-        f"{optimizer.name}, beta {problem.beta:g}, gamma {problem.gamma:g}, "
-        f"lambda {optimizer.lam:.4g}, state {optimizer.state_bytes / 1e6:.1f} MB"
-    )
     checkpoint = Checkpoint(output, fingerprint(options, setup.corpus.block))
-    saved = checkpoint.load() if resume else None
-    if saved:
-        echo(f"resuming from {checkpoint.path}")
-    elif options.init:
-        optimizer.start(warm_start(options.init, setup.labels, setup.features.keys, problem.shape))
-
-    header = make_header(options, setup, optimizer, command)
     scorer = None
     if options.dev:
-        target = None if setup.extractor.attributes else header["target"]
+        target = None if setup.extractor.attributes else column_name(setup.corpus)
         dev = read_gold(options, options.dev, target)
-        scorer = DevScorer(setup.tagger(header, optimizer.weights()), dev)
-    result = run(
-        optimizer,
-        limits(options),
+        draft = setup.tagger(make_header(options, setup, command), np.zeros(problem.shape))
+        scorer = DevScorer(draft, dev)
+    start = None
+    if options.init:
+        start = warm_start(options.init, setup.labels, setup.features.keys, problem.shape)
+    fitted = fit(
+        problem,
+        options,
+        checkpoint,
         trace or Trace(),
         scorer.main if scorer else None,
-        checkpoint.save,
+        start,
+        echo,
+        resume,
         checkpoint_seconds,
-        saved,
     )
-    header["certificate"] = result.certificate.as_dict()
-    header["epochs"] = optimizer.epochs
+    header = make_header(options, setup, command) | fitted.header
+    weights = fitted.result.weights
     if scorer:
-        header["scores"] = {"dev": scorer.score(result.weights).as_dict()}
-    model = setup.tagger(header, result.weights)
+        header["scores"] = {"dev": scorer.score(weights).as_dict()}
+    model = setup.tagger(header, weights)
     model.save(output)
     checkpoint.remove()
-    return model, result
+    return model, fitted.result
 
 
 def reads_attributes(template: str) -> bool:
     """Whether templates take the attributes of a CRFsuite file."""
     return () in templates.parse(templates.load(template), template)
-
-
-class Checkpoint:
-    """The saved state of a training run, beside the model to be."""
-
-    def __init__(self, output: str, mark: str):
-        self.path, self.mark = output + ".checkpoint", mark
-        self.regular = not Path(output).exists() or Path(output).is_file()
-
-    def save(self, arrays: dict[str, np.ndarray], state: str) -> None:
-        if self.regular:  # nothing is put beside /dev/null
-            header = {"mark": self.mark, "state": state}
-            store.save_file(self.path, "checkpoint", header, arrays)
-
-    def load(self) -> LoadState | None:
-        """The state to go on from, None if there is none."""
-        if not Path(self.path).exists():
-            return None
-        header, arrays = store.load_file(self.path, "checkpoint")
-        if header.get("mark") != self.mark:
-            raise DataError(
-                "is of a training with other data or options; remove it or repeat them", self.path
-            )
-        return arrays, header["state"]
-
-    def remove(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            Path(self.path).unlink()
 
 
 class DevScorer:

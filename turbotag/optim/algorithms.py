@@ -33,7 +33,7 @@ def describe(name: str) -> str:
     lines = [
         f"{cls.name}: {cls.reference}",
         f"  losses      {LOSSES[cls.losses]}",
-        "  structures  chain (orders 1 and 2), multiclass",
+        "  structures  chain (orders 1 and 2), multiclass, tree, projective",
         f"  epochs      {cls.default_epochs}{gap}",
     ]
     for p in cls.params:

@@ -21,7 +21,7 @@ import numpy as np
 from turbotag.optim.base import DualOptimizer, Param, blocks
 from turbotag.optim.problem import Problem
 
-GROWTH, MAX_TRIES, OVERSTEP = 1.05, 40, 30.0
+GROWTH, MAX_TRIES, OVERSTEP, TINY = 1.05, 40, 30.0, 1e-12
 START = 10.0  # score of the gold parts: probability 0.999 a word at 22 labels
 ETA = Param("eta", 0.5, "first step; halved until the dual improves, then grown by 5 %")
 
@@ -112,7 +112,7 @@ class EG(_ScoreSpace):
         # By Pinsker's inequality a step always keeps its promise at eta <= `safe`: there it is
         # taken untested, as rounding could spoil the test of a tiny one. Without the entropy a run
         # of successes would drive eta, and with it alpha, to where nothing moves any more.
-        bend = problem.radius_sq() / (lam * problem.n)
+        bend = np.maximum(problem.radius_sq() / (lam * problem.n), TINY)
         self.safe = 1.0 / (1.0 + problem.beta * bend) if self.smooth else 1.0 / bend
         self.cap = np.ones(problem.n) if self.smooth else OVERSTEP * self.safe
         self.eta = np.minimum(float(self.param["eta"]), self.cap)

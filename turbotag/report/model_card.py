@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from turbotag.models.parser import Parser
 from turbotag.models.tagger import Tagger
 
 
 def card(tagger: Tagger) -> str:
-    """Where a model comes from and what was proved of it."""
+    """Where a tagger comes from and what was proved of it."""
     h = tagger.header
+    scheme = f", {h['scheme'].upper()}" if h["scheme"] else ""
+    lines = [f"task         {h['task']}, {len(tagger.labels)} labels{scheme}", *_origin(h)]
+    lines.append(
+        f"size         {tagger.keys.size} features, order {tagger.order}, "
+        f"constraints {h['constraints']}"
+    )
+    for name, s in h.get("scores", {}).items():
+        value = s.get("f1", s.get("accuracy"))
+        lines.append(f"{name + ' score':<13}{s['measure']} {100 * value:.2f}, {s['convention']}")
+    if h["gazetteers"]:
+        lines.append("gazetteers   " + ", ".join(h["gazetteers"]))
+    return "\n".join(lines)
+
+
+def parser_card(parser: Parser) -> str:
+    """Where a parser comes from and what was proved of it."""
+    h = parser.header
+    roots = "single root" if parser.single_root else "multiple roots"
+    lines = [
+        f"task         parse, {h['decoder']}, {roots}, {len(parser.labels)} labels",
+        f"tags         {h['tags']}",
+        *_origin(h),
+    ]
+    for stage in h["templates"]:
+        size = parser.arrays[f"{stage}.keys"].size
+        lines.append(f"{stage:<13}{size} features")
+    for name, s in h.get("scores", {}).items():
+        for c in s["conventions"].values():
+            las = "" if c["las"] is None else f", LAS {100 * c['las']:.2f}"
+            lines.append(f"{name + ' score':<13}UAS {100 * c['uas']:.2f}{las}, {c['convention']}")
+    lines.append("labels       " + " ".join(parser.labels))
+    return "\n".join(lines)
+
+
+def _origin(h: dict[str, Any]) -> list[str]:
     c, d = h["certificate"], h["data"]
     lines = [
-        f"task         {h['task']}, {len(tagger.labels)} labels"
-        + (f", {h['scheme'].upper()}" if h["scheme"] else ""),
         f"trained on   {d['name']}: {d['sentences']} sentences, {d['tokens']} tokens",
         f"             sha256 {d['sha256']}",
         f"command      {h['command']}",
@@ -21,19 +57,10 @@ def card(tagger: Tagger) -> str:
         "loss         {name} (beta {beta}, gamma {gamma:g})".format(**h["loss"]),
         f"certificate  primal {c['primal']:.9f}, dual {c['dual']:.9f}, gap {c['gap']:.3e} "
         f"after {h['epochs']} epochs",
-        f"size         {tagger.keys.size} features, order {tagger.order}, "
-        f"constraints {h['constraints']}",
         "versions     " + ", ".join(f"{k} {v}" for k, v in h["versions"].items()),
         f"seed         {h['seed']}",
     ]
-    for name, s in h.get("scores", {}).items():
-        value = s.get("f1", s.get("accuracy"))
-        lines.append(f"{name + ' score':<13}{s['measure']} {100 * value:.2f}, {s['convention']}")
-    if h["gazetteers"]:
-        lines.append("gazetteers   " + ", ".join(h["gazetteers"]))
-    if h["licence"]:
-        lines.append(f"licence      {h['licence']}")
-    return "\n".join(lines)
+    return [*lines, f"licence      {h['licence']}"] if h["licence"] else lines
 
 
 def transitions(tagger: Tagger, limit: int = 24) -> str:

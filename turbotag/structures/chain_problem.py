@@ -7,17 +7,19 @@ import math
 import numpy as np
 from numba import njit
 
-from turbotag.structures import chain, chain2, mixture, sparse
+from turbotag.structures import chain, chain2, mixture, multiclass, sparse
+
+INFERENCE = (multiclass, chain, chain2)  # by order
 
 
 class ChainProblem:
     """n sentences with sparse features and gold labels, under one loss L(beta, gamma).
 
     Weights are one matrix W (rows, K): n_attributes attribute rows, then a row for the
-    transitions from each label, then at order 2 a row for each pair of previous labels. The stats
-    of instance i are a flat vector of `size(i)` numbers: unary, transitions summed over positions
-    and, at order 2, label triples summed over positions. Vectors returned by `oracle` and `gold`
-    are scratch, valid until the next call.
+    transitions from each label (none at order 0), then at order 2 a row for each pair of previous
+    labels. The stats of instance i are a flat vector of `size(i)` numbers: unary, transitions
+    summed over positions and, at order 2, label triples summed over positions. Vectors
+    returned by `oracle` and `gold` are scratch, valid until the next call.
     """
 
     structure = "chain"
@@ -38,6 +40,7 @@ class ChainProblem:
         sorted by row within a sentence; gold: (tokens,) int32 labels."""
         self.n = sentences.size - 1
         self.K, self.order = n_labels, order
+        self.structure = "chain" if order else "multiclass"
         self.beta, self.gamma = float(beta), float(gamma)
         self.n_attributes = n_attributes
         self.sentences, self.labels = sentences, gold
@@ -45,6 +48,7 @@ class ChainProblem:
         self.mask = mask if mask is not None else chain.free(n_labels)
         self.lengths = np.diff(sentences)
         self.n_shared = sum(n_labels**o for o in range(2, order + 2))
+        self._cuts = np.arange(int(self.lengths.max()) + 1) * n_labels
         self._theta = np.empty(self.size(int(self.lengths.argmax())))
         self._nu = np.empty_like(self._theta)
         self._gold = np.empty_like(self._theta)
@@ -79,7 +83,7 @@ class ChainProblem:
         """(log Z(beta theta)/beta, marginals) of any potentials; beta is the loss's by default."""
         nu = self._nu[: theta.size]
         T, beta = int(self.lengths[i]), self.beta if beta is None else beta
-        inference = chain if self.order == 1 else chain2
+        inference = INFERENCE[self.order]
         if beta == math.inf:
             return inference.argmax(theta, T, self.K, *self.mask, nu), nu
         return inference.forward_backward(theta, T, self.K, beta, *self.mask, nu) / beta, nu
@@ -97,7 +101,9 @@ class ChainProblem:
         theta = self.potentials(i, W)
         T, K = int(self.lengths[i]), self.K
         allowed, start, end = self.mask
-        u, trans = theta[: T * K].reshape(T, K), theta[T * K :][: K * K].reshape(K, K)
+        u, trans = theta[: T * K].reshape(T, K), np.zeros((K, K))
+        if self.order:
+            trans = theta[T * K :][: K * K].reshape(K, K)
         paired = self.order == 2 and T > 1
         if paired:
             pairs, allowed, start, end = chain2.expand(theta, T, K, *self.mask)
@@ -187,11 +193,8 @@ class ChainProblem:
         self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
     ) -> tuple[float, float]:
         """(eta, entropy gain): see structures/mixture; its variables are the labels of words."""
-        shape = int(self.lengths[i]), self.K
-        cut = shape[0] * shape[1]
-        return mixture.step(
-            mu[:cut].reshape(shape), nu[:cut].reshape(shape), gap, curvature, self.beta, search
-        )
+        cuts = self._cuts[: self.lengths[i] + 1]
+        return mixture.step(cuts, mu, nu, gap, curvature, self.beta, search)
 
     def radius_sq(self) -> np.ndarray:
         """R_i^2: a bound of |F_i (z - z_y)|^2 over all y, for importance sampling.
@@ -272,6 +275,11 @@ def _potentials(
 
 @njit(cache=True, nogil=True)
 def _indicator(path, K, order, z):
+    if order == 0:
+        z[:] = 0.0
+        for t in range(path.size):
+            z[t * K + path[t]] = 1.0
+        return
     chain.indicator(path, K, z)
     if order == 2:
         chain2.add_triples(path, K, z)

@@ -39,10 +39,10 @@ def information(p, q, eta):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def step(mu, nu, gap, curvature, beta, search):
+def step(cuts, mu, nu, gap, curvature, beta, search):
     """(eta, gain): the step along mu + eta (nu - mu), and I(Z; Y_t)/beta of the best variable.
 
-    mu, nu: (variables, values), rows are distributions. Without `search`, eta is the maximum of
+    mu[cuts[t]:cuts[t+1]] is the distribution of variable t. Without `search`, eta is the maximum of
     eta gap - eta^2 curvature / 2 on [0, 1]; with it, of that plus I(Z; Y_t)/beta for the variable
     that gains most there, by safeguarded Newton.
     """
@@ -51,8 +51,8 @@ def step(mu, nu, gap, curvature, beta, search):
         return eta, 0.0
     guess = min(eta, 0.9)
     best, at = 0.0, -1
-    for t in range(mu.shape[0]):
-        p, q = mu[t], nu[t]
+    for t in range(cuts.size - 1):
+        p, q = mu[cuts[t] : cuts[t + 1]], nu[cuts[t] : cuts[t + 1]]
         distance = 0.0
         for k in range(p.size):
             distance += abs(p[k] - q[k])
@@ -63,7 +63,7 @@ def step(mu, nu, gap, curvature, beta, search):
                 best, at = gain, t
     if at < 0:
         return eta, 0.0
-    p, q = mu[at], nu[at]
+    p, q = mu[cuts[at] : cuts[at + 1]], nu[cuts[at] : cuts[at + 1]]
     if search:
         straight = _entropy(p, q, 1.0) - _entropy(p, q, 0.0)
         low, high, eta = 0.0, 1.0, guess

@@ -1,0 +1,83 @@
+"""Small random problems of dependency trees for the structure and optimizer tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.tree_oracles import trees
+from turbotag.structures.arc_problem import ArcProblem, Arcs
+
+
+def arc_problem(
+    seed: int = 0,
+    n: int = 12,
+    beta: float = 1.0,
+    gamma: float = 0.0,
+    decoder: str = "nonprojective",
+    single_root: bool = True,
+    pruned: bool = False,
+    longest: int = 5,
+    n_rows: int = 14,
+    repeated: bool = True,
+) -> ArcProblem:
+    """n sentences with random gold trees. An arc has up to four features, few enough that arcs
+    share them, and, if `repeated`, that an arc has some of them twice; pruning leaves gold alone.
+    """
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, longest + 1, n)
+    cuts, firsts, ends = [0], [0], []
+    gold, heads, local, rows = [], [], [], []
+    for length in lengths.tolist():
+        every = trees(length, single_root, decoder == "projective")
+        best = every[rng.integers(len(every))].tolist()
+        gold += best
+        found: list[np.ndarray] = []
+        for m, right in enumerate(best, 1):
+            for h in range(length + 1):
+                if h == right or (h != m and not (pruned and rng.random() < 0.4)):
+                    heads.append(h)
+                    found.append(rng.choice(n_rows, rng.integers(0, 5), replace=repeated))
+                    ends.append(len(local) + sum(f.size for f in found))
+            cuts.append(len(heads))
+        different, numbers = np.unique(np.concatenate(found), return_inverse=True)
+        local += numbers.tolist()
+        rows += different.tolist()
+        firsts.append(len(rows))
+    arcs = Arcs(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.array(cuts, np.int64),
+        np.array(heads, np.int32),
+        np.array(ends, np.int64),
+        np.array(local, np.int32),
+        np.array(firsts, np.int64),
+        np.array(rows, np.int32),
+    )
+    return ArcProblem(arcs, np.array(gold, np.int32), n_rows, beta, gamma, decoder, single_root)
+
+
+def dense(problem: ArcProblem, i: int) -> np.ndarray:
+    """F_i as a dense matrix: (weights, candidate arcs of sentence i)."""
+    arcs = problem.arcs
+    begin, end = arcs.cuts[arcs.sentences[i : i + 2]]
+    F = np.zeros((problem.n_rows, end - begin))
+    for e in range(begin, end):
+        for o in range(arcs.ends[e - 1] if e else 0, arcs.ends[e]):
+            F[arcs.rows[arcs.firsts[i] + arcs.local[o]], e - begin] += 1.0
+    return F
+
+
+def gold_heads(problem: ArcProblem, i: int) -> np.ndarray:
+    a, b = problem.arcs.sentences[i : i + 2]
+    return problem.arcs.heads[problem.gold_arc[a:b]]
+
+
+def structures(problem: ArcProblem, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """(heads, stats) of all trees that the candidate arcs of sentence i allow."""
+    arcs = problem.arcs
+    a, b = arcs.sentences[i : i + 2]
+    modifiers = np.repeat(np.arange(b - a), np.diff(arcs.cuts[a : b + 1]))
+    candidates = arcs.heads[arcs.cuts[a] : arcs.cuts[b]]
+    heads = trees(int(b - a), problem.single_root, problem.projective)
+    stats = (heads[:, modifiers] == candidates).astype(float)
+    allowed = stats.sum(axis=1) == b - a
+    return heads[allowed], stats[allowed]

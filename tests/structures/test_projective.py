@@ -1,0 +1,339 @@
+"""Projective trees against enumeration, with one root and with many, with and without bans."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tree_oracles import EnumeratedTrees, is_projective, is_tree, trees
+from turbotag.structures import projective
+from turbotag.structures.chain import LOG_ZERO, clique_mix
+
+cases = st.tuples(st.integers(1, 5), st.integers(0, 10_000), st.booleans(), st.booleans())
+both = pytest.mark.parametrize("single_root", [False, True])
+
+
+def draw(n, seed, banned=False, scale=1.0):
+    """Scores with garbage where nothing may look, and a third of the arcs banned."""
+    rng = np.random.default_rng(seed)
+    scores = scale * rng.normal(size=(n + 1, n + 1))
+    if banned:
+        scores[rng.random(scores.shape) < 0.3] = -np.inf
+    scores[:, 0] = np.nan
+    np.fill_diagonal(scores, np.nan)
+    return scores, rng
+
+
+def inside_outside(scores, single_root, beta=1.0):
+    marginals = np.full_like(scores, np.nan)
+    return projective.inside_outside(scores, single_root, beta, marginals), marginals
+
+
+def check(scores, single_root, beta=1.0, tolerance=1e-10):
+    exact = EnumeratedTrees(scores, single_root, beta, projective=True)
+    log_z, marginals = inside_outside(scores, single_root, beta)
+    if exact.log_partition == -math.inf:
+        assert log_z == -math.inf
+        assert not marginals.any()
+    else:
+        assert log_z == pytest.approx(exact.log_partition, rel=1e-12, abs=1e-10)
+        np.testing.assert_allclose(marginals, exact.marginals, atol=tolerance)
+
+
+# ---- The oracle itself --------------------------------------------------------------------------
+
+
+def test_what_a_projective_tree_is():
+    assert is_tree([2, 0, 2])
+    assert not is_tree([2, 1, 0])
+    assert not is_tree([1])
+    assert is_projective([2, 0, 2])
+    assert not is_projective([3, 0, 2])
+    assert not is_projective([3, 0, 0])  # an arc of the root is crossed
+
+
+@pytest.mark.parametrize("n", range(1, 6))
+def test_the_oracle_counts_trees(n):
+    assert len(trees(n, False)) == (n + 1) ** (n - 1)
+    assert len(trees(n, True)) == n ** (n - 1)
+
+
+# ---- log Z and marginals ------------------------------------------------------------------------
+
+
+@settings(max_examples=80, deadline=None)
+@given(cases, st.sampled_from([0.3, 1.0, 3.0]))
+def test_log_partition_and_marginals(case, beta):
+    n, seed, banned, single_root = case
+    check(draw(n, seed, banned)[0], single_root, beta)
+
+
+@both
+def test_log_partition_and_marginals_of_six_words(single_root):
+    check(draw(6, 0)[0], single_root)
+
+
+@both
+@pytest.mark.parametrize("scale", [200.0, 700.0])
+@pytest.mark.parametrize("banned", [False, True])
+def test_huge_scores(single_root, scale, banned):
+    for seed in range(10):
+        check(draw(4, seed, banned, scale)[0], single_root, tolerance=1e-9)
+        signs = np.random.default_rng(seed).choice([-700.0, 700.0], size=(5, 5))
+        check(signs, single_root, tolerance=1e-9)
+
+
+@both
+def test_a_tree_of_weight_zero_is_still_a_tree(single_root):
+    """The best heads form a cycle, and every tree is exp(-1400) under them."""
+    scores = np.array([[0.0, -700.0, -700.0], [0.0, 0.0, 700.0], [0.0, 700.0, 0.0]])
+    assert inside_outside(scores, single_root)[0] == pytest.approx(math.log(2))
+    check(scores, single_root)
+
+
+@both
+def test_plain_probabilities_and_logs_agree(single_root):
+    theta, _ = projective._shifted(draw(12, 1)[0], 1.0)
+    plain = projective.inside(np.exp(theta), single_root, projective.PLAIN)
+    logs = projective.inside(theta, single_root, projective.LOG)
+    around = projective.outside(np.exp(theta), single_root, projective.PLAIN, *plain[1:])
+    log_around = projective.outside(theta, single_root, projective.LOG, *logs[1:])
+    for chart, log_chart in zip((*plain, *around), (*logs, *log_around), strict=True):
+        np.testing.assert_allclose(chart, np.exp(log_chart), rtol=1e-12)
+    assert projective._charts(theta, single_root)[0] == projective.PLAIN
+    assert projective._charts(100.0 * theta, single_root)[0] == projective.LOG
+
+
+@pytest.mark.parametrize("n", [*range(1, 7), 30, 120])
+def test_counts_trees(n):
+    """Non-crossing trees: C(3n, n) / (2n+1), and C(3n-2, n-1) / n with a single root."""
+    scores = np.zeros((n + 1, n + 1))
+    counts = math.comb(3 * n, n) // (2 * n + 1), math.comb(3 * n - 2, n - 1) // n
+    for single_root, count in zip((False, True), counts, strict=True):
+        assert inside_outside(scores, single_root)[0] == pytest.approx(math.log(count), abs=1e-10)
+        if n <= 6:
+            assert len(trees(n, single_root, projective=True)) == count
+
+
+@both
+def test_gradient_of_log_partition_is_the_marginals(single_root):
+    n, h, beta = 5, 1e-6, 0.7
+    scores, _ = draw(n, 3)
+    _, marginals = inside_outside(scores, single_root, beta)
+    for head, modifier in zip(*np.nonzero(marginals), strict=True):
+        up, down = scores.copy(), scores.copy()
+        up[head, modifier] += h
+        down[head, modifier] -= h
+        rise = inside_outside(up, single_root, beta)[0] - inside_outside(down, single_root, beta)[0]
+        assert rise / (2 * h) == pytest.approx(beta * marginals[head, modifier], abs=1e-7)
+
+
+@both
+@pytest.mark.parametrize("scale", [1.0, 30.0, 700.0])
+def test_marginals_of_a_long_sentence(single_root, scale):
+    scores, _ = draw(40, 2, scale=scale)
+    log_z, marginals = inside_outside(scores, single_root)
+    assert math.isfinite(log_z)
+    assert marginals.min() >= 0.0
+    np.testing.assert_allclose(marginals[:, 1:].sum(axis=0), 1.0, atol=1e-8)
+    assert marginals[0].sum() >= 1.0 - 1e-8
+    if single_root:
+        assert marginals[0].sum() == pytest.approx(1.0, abs=1e-8)
+
+
+@both
+def test_no_tree(single_root):
+    """A word without a head; and a cycle as the only choice."""
+    headless, cycle = np.zeros((4, 4)), np.full((4, 4), -np.inf)
+    headless[:, 2] = -np.inf
+    cycle[[2, 1, 0], [1, 2, 3]] = 0.0
+    size = projective.clique_size(3, single_root)
+    for scores in (headless, cycle):
+        heads, mu, log_mu = np.ones(3, np.int32), np.empty(size), np.empty(size)
+        check(scores, single_root)
+        assert projective.argmax(scores, single_root, heads) == -math.inf
+        assert projective.sample(scores, single_root, 1.0, np.zeros(6), heads) == -math.inf
+        assert not heads.any()
+        assert projective.clique_marginals(scores, single_root, 1.0, mu, log_mu) == -math.inf
+        assert not mu.any()
+        assert (log_mu == LOG_ZERO).all()
+
+
+def test_many_roots_only():
+    scores = np.full((3, 3), -np.inf)
+    scores[0] = 0.5
+    assert inside_outside(scores, False)[0] == pytest.approx(1.0)
+    assert inside_outside(scores, True)[0] == -math.inf
+
+
+# ---- One tree -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=80, deadline=None)
+@given(cases, st.sampled_from([1.0, 700.0]))
+def test_argmax(case, scale):
+    n, seed, banned, single_root = case
+    scores, _ = draw(n, seed, banned, scale)
+    exact = EnumeratedTrees(scores, single_root, projective=True)
+    heads = np.empty(n, np.int32)
+    value = projective.argmax(scores, single_root, heads)
+    assert value == pytest.approx(exact.scores.max(), rel=1e-12)
+    if value > -math.inf:
+        np.testing.assert_array_equal(heads, exact.heads[exact.scores.argmax()])
+
+
+@both
+def test_argmax_of_ties_is_a_tree(single_root):
+    heads = np.empty(30, np.int32)
+    assert projective.argmax(np.zeros((31, 31)), single_root, heads) == 0.0
+    assert is_tree(heads)
+    assert is_projective(heads)
+
+
+@both
+@pytest.mark.parametrize("banned", [False, True])
+def test_samples_have_the_right_frequencies(single_root, banned):
+    n, draws, beta = 4, 20_000, 0.8
+    scores, rng = draw(n, 4, banned)
+    exact = EnumeratedTrees(scores, single_root, beta, projective=True)
+    counts = {tuple(heads): 0 for heads in exact.heads.tolist()}
+    heads = np.empty(n, np.int32)
+    for u in rng.random((draws, 2 * n)):
+        log_z = projective.sample(scores, single_root, beta, u, heads)
+        counts[tuple(heads.tolist())] += 1
+    assert log_z == pytest.approx(exact.log_partition)
+    observed = np.array(list(counts.values())) / draws
+    assert np.abs(observed - exact.p).max() < 5 * math.sqrt(0.25 / draws)
+    assert not observed[exact.p == 0].any()
+
+
+# ---- Cliques ------------------------------------------------------------------------------------
+
+
+def cliques(scores, single_root, beta=1.0):
+    size = projective.clique_size(len(scores) - 1, single_root)
+    mu, log_mu = np.full(size, np.nan), np.full(size, np.nan)
+    log_z = projective.clique_marginals(scores, single_root, beta, mu, log_mu)
+    return log_z, mu, log_mu
+
+
+def gold(heads, single_root):
+    size = projective.clique_size(len(heads), single_root)
+    mu, log_mu = np.full(size, np.nan), np.full(size, np.nan)
+    return projective.clique_gold(heads, single_root, mu, log_mu), mu, log_mu
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.sampled_from([1.0, 30.0, 400.0]))
+def test_cliques(case, scale):
+    """Marginals, entropy, stats and both divergences of clique distributions."""
+    n, seed, banned, single_root = case
+    scores, rng = draw(n, seed, banned, scale)
+    exact = EnumeratedTrees(scores, single_root, projective=True)
+    if exact.log_partition == -math.inf:
+        return
+    c = projective.counting(n, single_root)
+    log_z, nu, log_nu = cliques(scores, single_root)
+    assert log_z == pytest.approx(exact.log_partition, rel=1e-12, abs=1e-10)
+    derivations = np.array([gold(heads, single_root)[1] for heads in exact.heads])
+    np.testing.assert_allclose(nu, exact.p @ derivations, atol=1e-10)
+    np.testing.assert_array_equal(
+        (log_nu == LOG_ZERO), derivations[exact.scores > -np.inf].sum(0) == 0
+    )
+    stats = np.full((n + 1, n + 1), np.nan)
+    projective.clique_stats(nu, n, single_root, stats)
+    np.testing.assert_allclose(stats, exact.marginals, atol=1e-10)
+
+    entropy = projective.clique_entropy(nu, log_nu, c)
+    assert entropy == pytest.approx(exact.entropy, abs=1e-8)
+    seen = exact.marginals > 0
+    assert entropy == pytest.approx(log_z - (scores[seen] * stats[seen]).sum(), abs=1e-8)
+
+    other = scores + 0.3 * rng.normal(size=scores.shape)
+    q = EnumeratedTrees(other, single_root, projective=True)
+    _, mu, log_mu = cliques(other, single_root)
+    assert projective.clique_kl(mu, log_mu, mu, log_mu, c) == (0.0, 0.0)
+    forward, reverse = projective.clique_kl(mu, log_mu, nu, log_nu, c)
+    at = exact.scores > -np.inf
+    ratio = q.scores[at] - q.log_partition - exact.scores[at] + exact.log_partition
+    assert forward == pytest.approx(float(q.p[at] @ ratio), abs=1e-8)
+    assert reverse == pytest.approx(float(-exact.p[at] @ ratio), abs=1e-8)
+
+
+@both
+@pytest.mark.parametrize("n", range(1, 6))
+def test_gold_is_a_derivation(n, single_root):
+    """Its stats are the tree, its entropy is 0, and different trees differ."""
+    c, stats = projective.counting(n, single_root), np.empty((n + 1, n + 1))
+    seen = set()
+    for heads in trees(n, single_root, projective=True):
+        log_z, mu, log_mu = gold(heads, single_root)
+        assert log_z == 0.0
+        assert set(mu) <= {0.0, 1.0}
+        np.testing.assert_array_equal(log_mu, np.where(mu > 0, 0.0, LOG_ZERO))
+        assert mu[c > 0].sum() == 2 * n
+        assert projective.clique_entropy(mu, log_mu, c) == 0.0
+        projective.clique_stats(mu, n, single_root, stats)
+        np.testing.assert_array_equal(
+            np.argwhere(stats.T), [(m, h) for m, h in enumerate(heads, 1)]
+        )
+        seen.add(mu.tobytes())
+    assert len(seen) == len(trees(n, single_root, projective=True))
+
+
+def test_gold_that_is_not_projective_is_refused():
+    assert gold(np.array([3, 0, 2], np.int32), True)[0] == -math.inf
+    assert gold(np.array([0, 0, 2], np.int32), True)[0] == -math.inf
+    assert gold(np.array([0, 0, 2], np.int32), False)[0] == 0.0
+
+
+@both
+@pytest.mark.parametrize("n", [1, 2, 5, 25])
+def test_every_clique_occurs(n, single_root):
+    """No number is 0 by structure, so mixing with the uniform makes all logs finite."""
+    _, mu, log_mu = cliques(np.zeros((n + 1, n + 1)), single_root)
+    assert mu.min() > 0.0
+    assert mu.max() <= 1.0 + 1e-12
+    assert log_mu.min() > LOG_ZERO
+
+
+@both
+@pytest.mark.parametrize("start", ["gibbs", "gold"])
+@pytest.mark.parametrize("n", [1, 2, 4, 5])
+def test_mixtures(n, single_root, start):
+    """The entropy of a mixture is that of the tree distribution its conditionals define, is at
+    least the mixture of entropies, and has the derivatives of clique_line."""
+    h = 1e-5
+    scores, rng = draw(n, 2)
+    c = projective.counting(n, single_root)
+    _, nu, log_nu = cliques(rng.normal(size=scores.shape), single_root)
+    all_heads = trees(n, single_root, projective=True)
+    if start == "gold":
+        _, mu, log_mu = gold(all_heads[0], single_root)
+        uniform = cliques(np.zeros_like(scores), single_root)[1:]
+        clique_mix(mu, log_mu, *uniform, 1e-3)
+    else:
+        _, mu, log_mu = cliques(scores, single_root)
+    derivations = np.array([gold(heads, single_root)[1] for heads in all_heads])
+
+    def mixture(eta):
+        m, log_m = mu.copy(), log_mu.copy()
+        clique_mix(m, log_m, nu, log_nu, eta)
+        return m, log_m, projective.clique_entropy(m, log_m, c)
+
+    ends = projective.clique_entropy(mu, log_mu, c), projective.clique_entropy(nu, log_nu, c)
+    for eta in (0.1, 0.5, 0.9):
+        m, log_m, here = mixture(eta)
+        log_q = derivations @ (c * log_m)
+        assert np.exp(log_q).sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(np.exp(log_q) @ derivations, m, atol=1e-12)
+        assert here == pytest.approx(-(np.exp(log_q) @ log_q))
+        assert here >= (1 - eta) * ends[0] + eta * ends[1] - 1e-12
+
+        first, second = projective.clique_line(mu, nu, eta, c)
+        up, down = mixture(eta + h)[2], mixture(eta - h)[2]
+        assert first == pytest.approx((up - down) / (2 * h), abs=1e-6)
+        assert second == pytest.approx((up - 2 * here + down) / h**2, rel=1e-3, abs=1e-3)
+        assert second <= 0.0

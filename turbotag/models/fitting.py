@@ -1,0 +1,188 @@
+"""What all trainings share: checks, an optimizer run with checkpoints, and the header's facts."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import turbotag
+from turbotag import losses
+from turbotag.corpus import schemes
+from turbotag.corpus.reader import Block
+from turbotag.errors import DataError, UsageError
+from turbotag.models import store
+from turbotag.models.gold import CONSTRAINTS, TASKS, Echo, Options
+from turbotag.optim.algorithms import algorithm
+from turbotag.optim.problem import Problem
+from turbotag.optim.run import Limits, LoadState, Result, run
+from turbotag.optim.trace import Trace
+
+
+def sha256(block: Block) -> str:
+    return hashlib.sha256(block.buf.tobytes()).hexdigest()
+
+
+def fingerprint(options: Options, block: Block) -> str:
+    """What must be equal for a checkpoint to be continued."""
+    free = ("licence", "max_oracle_calls", "max_seconds", "epochs")
+    settings = {k: v for k, v in asdict(options).items() if k not in free}
+    settings["data"] = sha256(block)
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+def versions() -> dict[str, str]:
+    import numba
+
+    return {
+        "turbotag": turbotag.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+
+
+def check(options: Options) -> None:
+    """Refuse illegal settings before anything is read."""
+    if options.task not in TASKS:
+        raise UsageError(f"unknown task {options.task!r}: it is one of {', '.join(TASKS)}")
+    loss = losses.loss(options.loss, options.beta, options.gamma)
+    algorithm(options.algorithm).check(loss.beta, loss.gamma, options.params)
+    if not (options.C > 0 and np.isfinite(options.C)):
+        raise UsageError(f"C is {options.C}: it must be positive and finite")
+    if options.epochs is not None and options.epochs < 1:
+        raise UsageError(f"epochs is {options.epochs}: it must be at least 1")
+    if options.stop_gap is not None and not options.stop_gap > 0:
+        raise UsageError(f"stop-gap is {options.stop_gap}: it must be positive")
+    if options.patience is not None and (options.patience < 1 or not options.dev):
+        raise UsageError("patience must be at least 1 and needs --dev")
+    if options.seed < 0:
+        raise UsageError(f"seed is {options.seed}: it must not be negative")
+    if options.params.get("eta", 0.0) < 0:
+        raise UsageError(f"eta is {options.params['eta']}: it must not be negative")
+    for name, limit in (
+        ("max-oracle-calls", options.max_oracle_calls),
+        ("max-seconds", options.max_seconds),
+    ):
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} is {limit}: it must be positive")
+    if options.order not in (1, 2):
+        raise UsageError(f"order is {options.order}: it is 1 or 2")
+    if options.constraints not in CONSTRAINTS:
+        raise UsageError(f"constraints is one of {', '.join(CONSTRAINTS)}")
+    if options.scheme is not None and options.scheme not in schemes.SCHEMES:
+        raise UsageError(f"scheme is one of {', '.join(schemes.SCHEMES)}")
+
+
+def limits(options: Options) -> Limits:
+    """What was asked for, or the algorithm's own defaults."""
+    cls = algorithm(options.algorithm)
+    return Limits(
+        options.epochs or cls.default_epochs,
+        options.stop_gap or cls.default_gap,
+        options.patience,
+        options.max_oracle_calls,
+        options.max_seconds,
+    )
+
+
+class Checkpoint:
+    """The saved state of a training run, beside the model to be."""
+
+    def __init__(self, output: str, mark: str):
+        self.path, self.mark = output + ".checkpoint", mark
+        self.regular = not Path(output).exists() or Path(output).is_file()
+
+    def save(self, arrays: dict[str, np.ndarray], state: str) -> None:
+        if self.regular:  # nothing is put beside /dev/null
+            header = {"mark": self.mark, "state": state}
+            store.save_file(self.path, "checkpoint", header, arrays)
+
+    def load(self) -> LoadState | None:
+        """The state to go on from, None if there is none."""
+        if not Path(self.path).exists():
+            return None
+        header, arrays = store.load_file(self.path, "checkpoint")
+        if header.get("mark") != self.mark:
+            raise DataError(
+                "is of a training with other data or options; remove it or repeat them", self.path
+            )
+        return arrays, header["state"]
+
+    def remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            Path(self.path).unlink()
+
+
+@dataclass
+class Fitted:
+    """The outcome of one optimizer run, and what it adds to a model's header."""
+
+    result: Result
+    header: dict[str, Any]
+
+
+def provenance(options: Options, block: Block, command: str) -> dict[str, Any]:
+    """How a model came to be, for its header."""
+    loss = losses.loss(options.loss, options.beta, options.gamma)
+    return {
+        "loss": {"name": loss.name, "beta": str(loss.beta), "gamma": loss.gamma},
+        "seed": options.seed,
+        "command": command,
+        "versions": versions(),
+        "data": {
+            "name": Path(block.path).name,
+            "sha256": sha256(block),
+            "sentences": block.n_sentences,
+            "tokens": block.n_tokens,
+        },
+        "licence": options.licence,
+    }
+
+
+def fit(
+    problem: Problem,
+    options: Options,
+    checkpoint: Checkpoint,
+    trace: Trace,
+    dev_score: Callable[[np.ndarray], float] | None = None,
+    start: np.ndarray | None = None,
+    echo: Echo = lambda line: None,
+    resume: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> Fitted:
+    """Run the optimizer that `options` ask for, from a checkpoint if there is one to resume."""
+    optimizer = algorithm(options.algorithm)(
+        problem,
+        1.0 / (options.C * problem.n),
+        np.random.default_rng(options.seed),
+        **options.params,
+    )
+    echo(
+        f"{optimizer.name}, beta {problem.beta:g}, gamma {problem.gamma:g}, "
+        f"lambda {optimizer.lam:.4g}, state {optimizer.state_bytes / 1e6:.1f} MB"
+    )
+    saved = checkpoint.load() if resume else None
+    if saved:
+        echo(f"resuming from {checkpoint.path}")
+    elif start is not None:
+        optimizer.start(start)
+    result = run(
+        optimizer, limits(options), trace, dev_score, checkpoint.save, checkpoint_seconds, saved
+    )
+    settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
+    return Fitted(
+        result,
+        {
+            "algorithm": settings,
+            "certificate": result.certificate.as_dict(),
+            "epochs": optimizer.epochs,
+        },
+    )

@@ -1,0 +1,218 @@
+"""The parser: candidate arcs, their scores, the best tree, and the labels of its arcs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from turbotag.corpus.hashing import KeyTable
+from turbotag.corpus.reader import Block
+from turbotag.errors import DataError
+from turbotag.features import arcs as arc_features
+from turbotag.features.arcs import ArcExtractor, Words
+from turbotag.features.weights import WeightTable
+from turbotag.models import store
+from turbotag.structures import projective, pruning, tree
+
+STAGES = ("prune", "arc", "label")
+Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
+
+
+class Scanner:
+    """Compiled templates of all stages and the words they have seen; one for each thread."""
+
+    def __init__(self, templates: dict[str, str], ignore: tuple[str, ...] = ()):
+        parsed = {s: arc_features.parse(text, "templates") for s, text in templates.items()}
+        self.words = Words(*parsed.values(), ignore=ignore)
+        self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items()}
+
+    def matrix(self, block: Block) -> np.ndarray:
+        if not block.format.ids:
+            raise DataError(
+                f"is {block.format.name}, but a parser reads CoNLL-U or CoNLL-X", block.path
+            )
+        return self.words.matrix(block)
+
+
+@dataclass
+class Parsed:
+    """Trees of a block: heads (tokens,), ids of labels, and, where asked for, probabilities of the
+    heads and of the labels given them."""
+
+    heads: np.ndarray
+    labels: np.ndarray
+    head_probability: np.ndarray | None = None
+    label_probability: np.ndarray | None = None
+
+
+class Parser:
+    """A trained parser.
+
+    header: everything that is not an array; arrays: STAGE.keys (rows,) uint64 and STAGE.weights,
+    (rows,) for arcs and (rows, labels) for labels. The stages `prune` and `label` may be missing.
+    """
+
+    def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]):
+        self.header, self.arrays = header, arrays
+        self.labels: list[str] = header["labels"]
+        self.single_root: bool = header["single_root"]
+        self.projective: bool = header["decoder"] == "projective"
+        beta = float(header["loss"]["beta"])
+        self.beta = beta if np.isfinite(beta) else 1.0  # of the probabilities
+        self.tables = {
+            s: WeightTable(arrays[f"{s}.keys"], arrays[f"{s}.weights"].astype(np.float32))
+            for s in ("prune", "arc")
+            if s in header["templates"]
+        }
+        self.label_rows: KeyTable | None = None
+        if "label" in header["templates"]:
+            self.label_rows = KeyTable.of(arrays["label.keys"])
+            self.label_weights = arrays["label.weights"].astype(np.float32)
+        self.extractor = self.new_extractor()
+
+    def new_extractor(self) -> Scanner:
+        return Scanner(self.header["templates"], tuple(self.header["ignore"]))
+
+    input_format = None
+
+    def naming(self, n: int) -> tuple[str, ...]:
+        raise DataError("has columns, but a parser reads CoNLL-U or CoNLL-X")
+
+    # ---- One sentence ----------------------------------------------------------------------------
+
+    def candidates(self, matrix: np.ndarray, scanner: Scanner) -> Candidates:
+        """The arcs that may be used in a sentence."""
+        cuts, heads = pruning.full(matrix.shape[0])
+        if "prune" not in self.tables:
+            return cuts, heads
+        keys = scanner.stage["prune"].keys(matrix, cuts, heads)
+        return pruning.prune(
+            self.tables["prune"].sums(*keys),
+            self.projective,
+            self.single_root,
+            pruning.LIMIT,
+            pruning.RATIO,
+        )
+
+    def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
+        """(n+1, n+1) arc scores, -inf where an arc is no candidate."""
+        cuts, heads = self.candidates(matrix, scanner)
+        keys = scanner.stage["arc"].keys(matrix, cuts, heads)
+        return _spread(self.tables["arc"].sums(*keys), cuts, heads)
+
+    def posterior(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
+        """(log Z, (n+1, n+1) probabilities of arcs)."""
+        mu = np.empty_like(scores)
+        if self.projective:
+            return projective.inside_outside(scores, self.single_root, self.beta, mu), mu
+        return tree.marginals(scores, self.beta, self.single_root, mu), mu
+
+    def best(self, scores: np.ndarray) -> np.ndarray:
+        """(n,) heads of the tree with the largest sum of `scores`."""
+        heads = np.empty(scores.shape[0] - 1, np.int32)
+        (projective if self.projective else tree).argmax(scores, self.single_root, heads)
+        return heads
+
+    def label_scores(self, matrix: np.ndarray, heads: np.ndarray, scanner: Scanner) -> np.ndarray:
+        """(n, labels) scores of the labels of a tree's arcs."""
+        out = np.zeros((heads.size, len(self.labels)), np.float32)
+        if self.label_rows is not None:
+            keys, ends = scanner.stage["label"].keys(
+                matrix, np.arange(heads.size + 1), heads, heads
+            )
+            _add_labels(self.label_rows.lookup(keys), ends, self.label_weights, out)
+        return out
+
+    def nbest(self, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """((m, n) heads, (m,) probabilities) of the best trees."""
+        log_z, _ = self.posterior(scores)
+        best = projective.argmax if self.projective else tree.argmax
+        heads, values = tree.kbest(scores, self.single_root, k, best)
+        return heads, np.exp(self.beta * values - log_z)
+
+    # ---- Blocks ----------------------------------------------------------------------------------
+
+    def parse(
+        self,
+        block: Block,
+        scanner: Scanner | None = None,
+        decode: str = "viterbi",
+        probabilities: bool = False,
+    ) -> Parsed:
+        """Trees of all sentences; decode is viterbi (the best tree) or posterior (the tree with
+        the fewest expected wrong heads)."""
+        scanner = scanner or self.extractor
+        matrix = scanner.matrix(block)
+        n = block.n_tokens
+        out = Parsed(np.empty(n, np.int32), np.zeros(n, np.int32))
+        if probabilities:
+            out.head_probability, out.label_probability = np.empty(n), np.empty(n)
+        cuts = block.sentences.tolist()
+        for a, b in zip(cuts, cuts[1:], strict=False):
+            self._sentence(matrix[a:b], scanner, decode, slice(a, b), out)
+        return out
+
+    def _sentence(
+        self, matrix: np.ndarray, scanner: Scanner, decode: str, at: slice, out: Parsed
+    ) -> None:
+        scores = self.scores(matrix, scanner)
+        mu = np.zeros(0)
+        if decode == "posterior" or out.head_probability is not None:
+            _, mu = self.posterior(scores)
+        heads = self.best(
+            scores if decode == "viterbi" else np.where(scores > -np.inf, mu, -np.inf)
+        )
+        labels = self.label_scores(matrix, heads, scanner)
+        out.heads[at], out.labels[at] = heads, labels.argmax(axis=1)
+        if out.head_probability is not None and out.label_probability is not None:
+            words = np.arange(heads.size)
+            out.head_probability[at] = mu[heads, words + 1]
+            scaled = self.beta * (labels - labels.max(axis=1, keepdims=True))
+            p = np.exp(scaled.astype(np.float64))
+            out.label_probability[at] = p[words, out.labels[at]] / p.sum(axis=1)
+
+    # ---- Files -----------------------------------------------------------------------------------
+
+    def save(self, path: str) -> None:
+        store.save_file(path, "parser", self.header, self.arrays)
+
+    @classmethod
+    def load(cls, path: str) -> Parser:
+        header, arrays = store.load_file(path, "parser")
+        try:
+            for stage in header["templates"]:
+                keys, weights = arrays[f"{stage}.keys"], arrays[f"{stage}.weights"]
+                shape = (keys.size, len(header["labels"])) if stage == "label" else (keys.size,)
+                if keys.dtype != np.uint64 or weights.shape != shape:
+                    raise ValueError(f"{stage} weights are {weights.shape}, expected {shape}")
+                if weights.dtype != np.float16 or not np.isfinite(weights).all():
+                    raise ValueError(f"{stage} weights are not finite float16 numbers")
+            return cls(header, arrays)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+            raise DataError(f"is damaged: its parts do not fit together ({e})", path) from e
+
+
+@njit(cache=True, nogil=True)
+def _spread(theta, cuts, heads):
+    n = cuts.size - 1
+    scores = np.full((n + 1, n + 1), -np.inf)
+    for m in range(1, n + 1):
+        for e in range(cuts[m - 1], cuts[m]):
+            scores[heads[e], m] = theta[e]
+    return scores
+
+
+@njit(cache=True, nogil=True)
+def _add_labels(rows, ends, weights, out):
+    o = 0
+    for t in range(ends.size):
+        to = out[t]
+        while o < ends[t]:
+            if rows[o] >= 0:
+                row = weights[rows[o]]
+                for k in range(to.size):
+                    to[k] += row[k]
+            o += 1

@@ -1,0 +1,503 @@
+"""Training a parser from files: prune, score arcs, label them; optimise, certify and save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from turbotag import losses
+from turbotag.corpus import trees
+from turbotag.corpus.hashing import Interner, KeyTable
+from turbotag.corpus.reader import Block, read
+from turbotag.errors import DataError, UsageError
+from turbotag.features import templates
+from turbotag.features.arcs import ArcExtractor
+from turbotag.metrics.attachment import AttachmentScore, score_trees
+from turbotag.models import store
+from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
+from turbotag.models.gold import Echo, Options
+from turbotag.models.jackknife import predicted_tags
+from turbotag.models.parser import Parser, Scanner
+from turbotag.optim.run import Result
+from turbotag.optim.trace import Trace
+from turbotag.structures import pruning, sparse
+from turbotag.structures.arc_problem import DECODERS, ArcProblem, Arcs, best_trees
+from turbotag.structures.chain_problem import ChainProblem
+
+CROSSING = ("lift", "skip")
+PRUNER: dict[str, Any] = {
+    "algorithm": "dca",
+    "loss": "crf",
+    "beta": None,
+    "gamma": None,
+    "C": 0.03,
+    "epochs": 4,
+}
+LABEL_COUNT = 2  # a feature of the labeler is seen at least this often
+LABEL_C = 3.0  # the labeler wants less regularization than the arcs, by this factor
+DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop: see _Training.stage
+
+
+@dataclass
+class Treebank:
+    """Sentences with their trees: the values that templates read, heads and label ids."""
+
+    block: Block
+    matrix: np.ndarray
+    sentences: np.ndarray
+    heads: np.ndarray
+    labels: np.ndarray
+    strings: list[str]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        cuts = self.sentences.tolist()
+        return zip(cuts, cuts[1:], strict=False)
+
+    def keep(self, chosen: np.ndarray) -> Treebank:
+        """Only some of the sentences."""
+        lengths = np.diff(self.sentences)
+        words = np.repeat(chosen, lengths)
+        sentences = np.concatenate([[0], np.cumsum(lengths[chosen])])
+        return replace(
+            self,
+            matrix=self.matrix[words],
+            sentences=sentences,
+            heads=self.heads[words],
+            labels=self.labels[words],
+        )
+
+
+def read_treebank(block: Block, scanner: Scanner, single_root: bool) -> Treebank:
+    """Heads and labels of a gold file, checked."""
+    matrix = scanner.matrix(block)
+    heads = trees.read_heads(block)
+    if single_root:
+        roots = np.flatnonzero(heads == 0)
+        sentence = np.searchsorted(block.sentences, roots, side="right")
+        second = np.flatnonzero(np.diff(sentence) == 0)
+        if second.size:
+            raise block.error(
+                "is a second root of its sentence: --multi-root allows it",
+                int(roots[second[0] + 1]),
+            )
+    interner = Interner()
+    ids = block.ids(7, interner)
+    return Treebank(block, matrix, block.sentences, heads, ids, interner.strings)
+
+
+def sort_labels(bank: Treebank) -> list[str]:
+    labels = sorted(bank.strings)
+    order = np.array([labels.index(s) for s in bank.strings], np.int32)
+    bank.labels, bank.strings = order[bank.labels], labels
+    return labels
+
+
+# ---- Candidate arcs and their features ----------------------------------------------------------
+
+
+@dataclass
+class Candidates:
+    """Candidate arcs of all sentences, as in structures/arc_problem, and how many gold ones were
+    among them before those that were missing were added."""
+
+    cuts: np.ndarray
+    heads: np.ndarray
+    gold_found: int
+
+    def of(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the sentence of words a..b-1."""
+        first = self.cuts[a]
+        return self.cuts[a : b + 1] - first, self.heads[first : self.cuts[b]]
+
+
+def candidates(bank: Treebank, parser: Parser, scanner: Scanner, add_gold: bool) -> Candidates:
+    """The arcs that `parser` would consider, in training with the gold ones among them."""
+    cuts, heads = [np.zeros(1, np.int64)], []
+    found = size = 0
+    for a, b in bank:
+        c, h = parser.candidates(bank.matrix[a:b], scanner)
+        with_gold = pruning.with_gold(c, h, bank.heads[a:b])
+        found += with_gold[2]
+        if add_gold:
+            c, h = with_gold[:2]
+        cuts.append(c[1:] + size)
+        heads.append(h)
+        size += h.size
+    return Candidates(np.concatenate(cuts), np.concatenate(heads), found)
+
+
+def index(bank: Treebank, extractor: ArcExtractor, arcs: Candidates, min_count: int) -> KeyTable:
+    """A row for each feature of a gold arc and, if min_count is not 0, for each that is seen on at
+    least so many candidate arcs."""
+    table = KeyTable(1 << 16)
+    for a, b in bank:
+        gold = np.arange(b - a + 1), bank.heads[a:b]
+        table.insert(extractor.keys(bank.matrix[a:b], *gold)[0])
+    if min_count:
+        total = len(extractor.templates) * arcs.heads.size
+        counts = np.zeros(1 << min(max(total, 1 << 16).bit_length(), 28), np.uint8)
+        for a, b in bank:
+            _count(extractor.keys(bank.matrix[a:b], *arcs.of(a, b))[0], counts)
+        for a, b in bank:
+            keys = extractor.keys(bank.matrix[a:b], *arcs.of(a, b))[0]
+            table.insert(_frequent(keys, counts, min(min_count, 255)))
+    return table
+
+
+def arc_rows(bank: Treebank, extractor: ArcExtractor, arcs: Candidates, table: KeyTable) -> Arcs:
+    """The features of all candidate arcs that have a row, numbered within their sentences."""
+    seen, number = np.full(table.size, -1, np.int32), np.empty(table.size, np.int32)
+    rows: list[np.ndarray] = []
+    local: list[np.ndarray] = []
+    ends: list[np.ndarray] = []
+    firsts, size = [0], 0
+    for i, (a, b) in enumerate(bank):
+        keys, end = extractor.keys(bank.matrix[a:b], *arcs.of(a, b))
+        mine, here = _localise(table.lookup(keys), end, i, seen, number)
+        rows.append(mine)
+        local.append(here)
+        ends.append(end + size)
+        size += here.size
+        firsts.append(firsts[-1] + mine.size)
+    return Arcs(
+        bank.sentences,
+        arcs.cuts,
+        arcs.heads,
+        np.concatenate(ends),
+        np.concatenate(local),
+        np.array(firsts),
+        np.concatenate(rows),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _count(keys, counts):
+    """Approximate counts: keys that share a slot are counted together; they stop at 255."""
+    mask = np.uint64(counts.size - 1)
+    for i in range(keys.size):
+        s = keys[i] & mask
+        if counts[s] < 255:
+            counts[s] += 1
+
+
+@njit(cache=True, nogil=True)
+def _frequent(keys, counts, least):
+    mask, n = np.uint64(counts.size - 1), 0
+    out = np.empty(keys.size, np.uint64)
+    for i in range(keys.size):
+        if counts[keys[i] & mask] >= least:
+            out[n] = keys[i]
+            n += 1
+    return out[:n]
+
+
+@njit(cache=True, nogil=True)
+def _localise(rows, ends, stamp, seen, number):
+    """(rows of the sentence, their numbers at each arc); `ends` is brought up to date."""
+    mine, local = np.empty(rows.size, np.int32), np.empty(rows.size, np.int32)
+    n, k, o = 0, 0, 0
+    for e in range(ends.size):
+        while o < ends[e]:
+            r = rows[o]
+            if r >= 0:
+                if seen[r] != stamp:
+                    seen[r], number[r] = stamp, n
+                    mine[n] = r
+                    n += 1
+                local[k] = number[r]
+                k += 1
+            o += 1
+        ends[e] = k
+    return mine[:n].copy(), local[:k].copy()
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+
+class _Training:
+    """One run: its files, and the parser as it grows stage by stage."""
+
+    def __init__(
+        self, options: Options, output: str, echo: Echo, resume: bool, checkpoint_seconds: float
+    ):
+        self.options, self.output, self.echo = options, output, echo
+        self.resume, self.checkpoint_seconds = resume, checkpoint_seconds
+        self.single_root = not options.multi_root
+        texts = {"arc": templates.load(options.template or "parse")}
+        if options.prune:
+            texts["prune"] = templates.load("prune")
+        if options.labels:
+            texts["label"] = templates.load("label")
+        block = read(options.train, options.format)
+        self.mark = fingerprint(options, block)
+        ignore: tuple[str, ...] = ()
+        if options.jackknife:
+            block = predicted_tags(block, options.jackknife, options.seed, echo)
+            ignore = ("lemma", "feats")
+        self.block = block
+        self.scanner = Scanner(texts, ignore)
+        self.bank = self._read(block)
+        self.labels = sort_labels(self.bank)
+        loss = losses.loss(options.loss, options.beta, options.gamma)
+        self.header: dict[str, Any] = {
+            "task": "parse",
+            "labels": self.labels if options.labels else ["_"],
+            "decoder": options.decoder,
+            "single_root": self.single_root,
+            "templates": {},
+            "ignore": list(ignore),
+            "tags": f"{options.jackknife}-fold predicted" if options.jackknife else "gold",
+            "loss": {"beta": str(loss.beta)},
+        }
+        self.texts, self.loss = texts, loss
+        self.arrays: dict[str, np.ndarray] = {}
+        self.checkpoints: list[Checkpoint] = []
+        self.dev: Treebank | None = None
+        if options.dev:
+            self.dev = read_treebank(read(options.dev, options.format), self.scanner, False)
+
+    def _read(self, block: Block) -> Treebank:
+        options, echo = self.options, self.echo
+        bank = read_treebank(block, self.scanner, self.single_root)
+        crossed = ~trees.projective_sentences(bank.heads, bank.sentences)
+        arcs = int(trees.crossing(bank.heads, bank.sentences).sum())
+        echo(
+            f"{block.path}: {block.format.name}, {block.n_sentences} sentences, "
+            f"{block.n_tokens} words; {int(crossed.sum())} sentences and {arcs} arcs are "
+            f"non-projective; tags are {'predicted' if options.jackknife else 'those of the file'}"
+        )
+        if options.decoder != "projective" or not crossed.any():
+            return bank
+        if options.crossing == "skip":
+            echo(f"left out {int(crossed.sum())} non-projective sentences (--crossing skip)")
+            if crossed.all():
+                raise DataError("has no projective sentence to train on", block.path)
+            return bank.keep(~crossed)
+        bank.heads, changed = trees.lift(bank.heads, bank.sentences)
+        echo(f"lifted {changed} arcs to make {int(crossed.sum())} sentences projective")
+        return bank
+
+    def parser(self) -> Parser:
+        return Parser(self.header, self.arrays)
+
+    def stage(self, name: str, keys: np.ndarray, weights: np.ndarray) -> None:
+        """Add a trained stage, without the rows whose weights are all small beside the largest."""
+        size = np.abs(weights).max(axis=1)
+        keep = size > DROP[name] * self.options.drop * size.max(initial=0.0)
+        kept = weights[keep] if name == "label" else weights[keep, 0]
+        self.header["templates"] = {**self.header["templates"], name: self.texts[name]}
+        self.arrays[f"{name}.keys"] = keys[keep]
+        self.arrays[f"{name}.weights"] = kept.astype(np.float16)
+        self.echo(f"{name}: kept {int(keep.sum())} of {keys.size} rows")
+
+    def fit(
+        self, name: str, problem: Any, options: Options, trace: Trace, dev: Any = None
+    ) -> Fitted:
+        checkpoint = Checkpoint(f"{self.output}.{name}", self.mark)
+        self.checkpoints.append(checkpoint)
+        return fit(
+            problem,
+            options,
+            checkpoint,
+            trace,
+            dev,
+            None,
+            self.echo,
+            self.resume,
+            self.checkpoint_seconds,
+        )
+
+    # The three stages
+
+    def prune(self) -> None:
+        """A small model of tags that leaves a handful of heads a word."""
+        self.echo("== pruning model ==")
+        options = replace(self.options, **PRUNER, params={}, stop_gap=None, patience=None)
+        arcs = candidates(self.bank, self.parser(), self.scanner, False)
+        extractor = self.scanner.stage["prune"]
+        table = index(self.bank, extractor, arcs, 0)
+        features = arc_rows(self.bank, extractor, arcs, table)
+        problem = ArcProblem(
+            features,
+            self.bank.heads,
+            table.size,
+            1.0,
+            0.0,
+            self.options.decoder,
+            self.single_root,
+        )
+        fitted = self.fit("prune", problem, options, Trace(self.echo))
+        self.stage("prune", table.keys(), fitted.result.weights)
+
+    def score(self, trace: Trace) -> Fitted:
+        """The arcs themselves."""
+        options, bank = self.options, self.bank
+        self.echo("== arcs ==")
+        parser, extractor = self.parser(), self.scanner.stage["arc"]
+        arcs = candidates(bank, parser, self.scanner, True)
+        self._report("training", bank, arcs)
+        table = index(bank, extractor, arcs, options.min_count)
+        features = arc_rows(bank, extractor, arcs, table)
+        self.echo(
+            f"{len(extractor.templates)} templates, {table.size} rows, "
+            f"{features.local.size / arcs.heads.size:.1f} features an arc, "
+            f"{features.nbytes / 1e6:.0f} MB"
+        )
+        problem = ArcProblem(
+            features,
+            bank.heads,
+            table.size,
+            self.loss.beta,
+            self.loss.gamma,
+            options.decoder,
+            self.single_root,
+        )
+        dev_score = None
+        if self.dev:
+            found = candidates(self.dev, parser, self.scanner, False)
+            self._report("dev", self.dev, found)
+            dev_features = arc_rows(self.dev, extractor, found, table)
+            forms, upos = words_of(self.dev.block)
+            gold, sentences = self.dev.heads, self.dev.sentences
+
+            def dev_score(W: np.ndarray) -> float:
+                heads = best_trees(dev_features, W, options.decoder, self.single_root)
+                return score_trees(gold, heads, sentences, forms, upos).main
+
+        fitted = self.fit("arc", problem, options, trace, dev_score)
+        self.stage("arc", table.keys(), fitted.result.weights)
+        return fitted
+
+    def _report(self, name: str, bank: Treebank, arcs: Candidates) -> None:
+        words = bank.heads.size
+        self.echo(
+            f"{name}: {arcs.heads.size} candidate arcs, {arcs.heads.size / words:.1f} a word, "
+            f"with {100 * arcs.gold_found / words:.2f} % of the gold arcs"
+        )
+
+    def label(self) -> Fitted:
+        """The labels of the gold arcs."""
+        self.echo("== labels ==")
+        options, bank = self.options, self.bank
+        extractor = self.scanner.stage["label"]
+        keys, ends = [], [0]
+        position = []
+        for a, b in bank:
+            heads = bank.heads[a:b]
+            found, end = extractor.keys(bank.matrix[a:b], np.arange(b - a + 1), heads, heads)
+            keys.append(found)
+            position.append(np.repeat(np.arange(b - a), np.diff(end, prepend=0)).astype(np.int32))
+            ends.append(ends[-1] + found.size)
+        flat, at = np.concatenate(keys), np.concatenate(position)
+        table = KeyTable(1 << 16)
+        rows, _ = table.insert(flat)
+        often = np.bincount(rows, minlength=table.size) >= LABEL_COUNT
+        renumber = np.where(often, np.cumsum(often) - 1, -1).astype(np.int32)
+        rows = renumber[rows]
+        known = rows >= 0
+        offsets = np.concatenate([[0], np.cumsum(known)])[ends]
+        occurrences = offsets, rows[known], at[known], np.ones(int(known.sum()), np.float32)
+        sparse.sort_occurrences(*occurrences)
+        n_rows = int(often.sum())
+        self.echo(f"{len(extractor.templates)} templates, {n_rows} rows, {len(self.labels)} labels")
+        problem = ChainProblem(
+            bank.sentences,
+            occurrences,
+            bank.labels,
+            n_rows,
+            len(self.labels),
+            self.loss.beta,
+            self.loss.gamma,
+            order=0,
+        )
+        params = {k: v for k, v in options.params.items() if k != "dual"}
+        fitted = self.fit(
+            "label",
+            problem,
+            replace(options, params=params, C=LABEL_C * options.C),
+            Trace(self.echo),
+        )
+        self.stage("label", table.keys()[often], fitted.result.weights)
+        return fitted
+
+
+def check_parse(options: Options) -> None:
+    check(options)
+    if options.decoder not in DECODERS:
+        raise UsageError(f"decoder is one of {', '.join(DECODERS)}")
+    if options.crossing not in CROSSING:
+        raise UsageError(f"crossing is one of {', '.join(CROSSING)}")
+    if options.min_count < 0:
+        raise UsageError(f"min-count is {options.min_count}: it must not be negative")
+    if not 0.0 <= options.drop < 1.0:
+        raise UsageError(f"drop is {options.drop}: it must lie in [0, 1)")
+    if options.jackknife == 1 or options.jackknife < 0:
+        raise UsageError(f"jackknife is {options.jackknife}: it takes 2 folds or more")
+    if options.init:
+        raise UsageError("--init is for taggers: a parser starts from nothing")
+
+
+def train_parser(
+    options: Options,
+    output: str,
+    trace: Trace | None = None,
+    echo: Echo = lambda line: None,
+    command: str = "",
+    resume: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> tuple[Parser, Result]:
+    """Train a parser and write it to `output`; the trace and result are those of the arcs.
+
+    Each stage has a checkpoint, output + '.STAGE.checkpoint', while training runs.
+    """
+    check_parse(options)
+    store.check_writable(output)
+    training = _Training(options, output, echo, resume, checkpoint_seconds)
+    if options.prune:
+        training.prune()
+    fitted = training.score(trace or Trace())
+    labelled = training.label() if options.labels else None
+    header = training.header
+    header |= provenance(options, training.block, command) | fitted.header
+    if labelled:
+        header["label_certificate"] = labelled.header["certificate"]
+    parser = training.parser()
+    if training.dev:
+        header["scores"] = {"dev": score_parser(parser, training.dev.block).as_dict()}
+    parser.save(output)
+    for checkpoint in training.checkpoints:
+        checkpoint.remove()
+    return parser, fitted.result
+
+
+# ---- Scores ------------------------------------------------------------------------------------
+
+
+def words_of(block: Block) -> tuple[list[str], list[str] | None]:
+    """Forms and, if there are any, universal tags."""
+    tags = block.strings(3)
+    return block.strings(1), tags if any(t == "PUNCT" for t in tags) else None
+
+
+def score_parser(parser: Parser, block: Block, decode: str = "viterbi") -> AttachmentScore:
+    """Parse a gold file and compare."""
+    parsed = parser.parse(block, decode=decode)
+    labels = (parser.labels, parsed.labels) if parser.label_rows is not None else None
+    return score_block(block, parsed.heads, labels)
+
+
+def score_block(
+    gold: Block, heads: np.ndarray, labels: tuple[list[str], np.ndarray] | None
+) -> AttachmentScore:
+    """Heads and labels against those of a gold block."""
+    interner = Interner()
+    ids = gold.ids(7, interner)
+    gold_heads = trees.read_heads(gold)
+    forms, upos = words_of(gold)
+    return score_trees(
+        gold_heads, heads, gold.sentences, forms, upos, (interner.strings, ids), labels
+    )
