@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 DATA   ?= ../shared/data
 OUT    := build-demo
 
-.PHONY: demo test lint bench optimizers clean
+.PHONY: demo test lint bench optimizers parser clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@
 
-# Train a part-of-speech and an entity tagger on the embedded corpus, tag, score and look inside.
+# Train taggers and a parser on the embedded corpus, tag, parse, score and look inside.
 demo: $(VENV)/.installed
 	mkdir -p $(OUT)
 	$(BIN)/turbotag train --task pos --train data/demo/train.conllu --dev data/demo/dev.conllu \
@@ -27,6 +27,12 @@ demo: $(VENV)/.installed
 	$(BIN)/turbotag eval data/demo/test.iob2 $(OUT)/test.iob2
 	@echo; echo "== eval: parts of speech =="
 	$(BIN)/turbotag eval --model $(OUT)/pos.model data/demo/test.conllu
+	@echo; echo "== a parser: train, parse with probabilities, score =="
+	$(BIN)/turbotag train --task parse --train data/demo/train.conllu --dev data/demo/dev.conllu \
+	    -o $(OUT)/parse.model
+	$(BIN)/turbotag predict $(OUT)/parse.model data/demo/test.conllu -o $(OUT)/test.conllu --marginals
+	head -n 18 $(OUT)/test.conllu
+	$(BIN)/turbotag eval --task parse data/demo/test.conllu $(OUT)/test.conllu
 	@echo; echo "== inspect: what the entity model looks at =="
 	$(BIN)/turbotag inspect $(OUT)/ner.model --label B-PER
 
@@ -47,6 +53,11 @@ bench: $(VENV)/.installed
 optimizers: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python scripts/compare_optimizers.py table hinge curves egr estimate page --data $(DATA)
+
+# Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
+parser: $(VENV)/.installed
+	$(BIN)/python scripts/bench_parser.py quarter full features sdca agree losses online gothic length \
+	    page --data $(DATA)
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
 clean:

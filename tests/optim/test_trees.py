@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from tests.arc_problems import arc_problem
 from tests.problems import objective
+from turbotag.errors import UsageError
 from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.base import serves
 from turbotag.optim.dca import DCA
@@ -52,28 +53,25 @@ def reaches(name, problem, expected, weights, epochs=3000):
 def test_every_converging_optimizer_reaches_the_same_optimum(decoder, beta, gamma):
     problem = arc_problem(0, 12, beta, gamma, decoder)
     expected = optimum(problem, LAM)
-    for name in ("sdca", "eg", "eg-batch", "sag", "lbfgs", "cg"):
+    for name in ("sdca", "eg", "eg-batch", "sag", "sag-nus", "lbfgs", "cg"):
         reaches(name, problem, *expected)
 
 
-ORBIT = pytest.mark.xfail(
-    strict=True, reason="the step between 1/max L and 1/mean L is no safe one: sag-nus orbits"
-)
+@roots
+@pytest.mark.parametrize(("beta", "gamma"), SMOOTH)
+def test_the_exact_dual_of_projective_trees(beta, gamma, single_root):
+    problem = arc_problem(3, 12, beta, gamma, "projective", single_root)
+    expected, _ = optimum(problem, LAM)
+    opt, trace = SDCA(problem, LAM, rng(), dual="exact"), Trace()
+    result = run(opt, Limits(500, 1e-8), trace)
+    assert result.certificate.gap <= 1e-8
+    assert result.certificate.primal == pytest.approx(expected, abs=1e-7)
+    assert all(r.gap is None or r.gap >= -1e-9 for r in trace.rows)
 
 
-@pytest.mark.parametrize(
-    ("decoder", "beta", "gamma"),
-    [
-        ("nonprojective", 1.0, 0.0),
-        ("nonprojective", 1.0, 1.0),
-        ("nonprojective", 3.0, 1.0),
-        ("projective", 1.0, 0.0),  # with (1, 1) it comes near, leaves again, and so on
-        pytest.param("projective", 3.0, 1.0, marks=ORBIT),
-    ],
-)
-def test_sag_nus_reaches_the_same_optimum(decoder, beta, gamma):
-    problem = arc_problem(0, 12, beta, gamma, decoder)
-    reaches("sag-nus", problem, *optimum(problem, LAM), epochs=500)
+def test_the_exact_dual_needs_projective_trees():
+    with pytest.raises(UsageError, match="projective"):
+        SDCA(arc_problem(0, 4, 1.0, 0.0, "nonprojective"), LAM, rng(), dual="exact")
 
 
 @roots

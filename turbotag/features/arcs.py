@@ -71,7 +71,7 @@ def parse(lines: str, path: str) -> list[ArcTemplate]:
             side, other = _SIDE.fullmatch(word), _BETWEEN.fullmatch(word)
             if side and (atom := _atom(side)) is not None:
                 (head if side[1] == "h" else mod).append((side[1], atom))
-            elif other and kind == PLAIN:
+            elif other and kind == PLAIN and other[2] != "gaz":
                 kind, between = _KINDS[other[1]], other[2]
             elif arcs == [NO] and set(word.split("|")) <= {"no", *_ARC}:
                 arcs = [_ARC.get(w, NO) for w in word.split("|")]
@@ -97,8 +97,8 @@ def _atom(match: re.Match[str]) -> Atom | None:
     column, attr, offset = match[2], match[3] or "", int(match[4] or 0)
     if not attr and attribute(column):
         column, attr = "word", column
-    if (attr and not attribute(attr)) or abs(offset) > MAX_OFFSET:
-        return None
+    if (attr and not attribute(attr)) or abs(offset) > MAX_OFFSET or column == "gaz":
+        return None  # parsers have no gazetteers
     return Atom(column, attr, offset)
 
 
@@ -232,7 +232,7 @@ def relations(heads):
 
 @njit(cache=True, nogil=True)
 def bucket(h, m):
-    """Signed distance bucket, 0..39; 20 and up where the head is to the right."""
+    """Distance bucket, 0..9, plus 20 where the head is to the right and 40 where it is the root."""
     d = abs(h - m)
     b = 0
     while b < len(DISTANCES) and d > DISTANCES[b]:

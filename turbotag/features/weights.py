@@ -103,7 +103,7 @@ def _sums(keys, ends, lines, values):
             below = ((same & (~same + ONE)) - ONE) & LOW
             slot[likely] = np.int64((below * LOW) >> SHIFT) - 1  # the lowest byte in `same`
             which[likely] = i
-            likely += np.int64((same != 0) | (empty == 0))
+            likely += int((same != 0) | (empty == 0))
         for c in range(likely):
             i, j = which[c], min(slot[c], SLOTS - 1)
             b = batch[i] & last

@@ -9,6 +9,7 @@ import numpy as np
 
 from turbotag.corpus.reader import Block, from_bytes
 from turbotag.corpus.writer import Edits
+from turbotag.errors import DataError
 from turbotag.models.gold import Echo, options_for
 from turbotag.models.training import train
 
@@ -18,6 +19,8 @@ COLUMNS = ("upos", "xpos")
 def predicted_tags(block: Block, k: int, seed: int, echo: Echo) -> Block:
     """The block with its UPOS and XPOS columns predicted: fold by fold, by a tagger that was
     trained on the others. Folds are drawn by sentence."""
+    if block.n_sentences < k:
+        raise DataError(f"has {block.n_sentences} sentences, too few for {k} folds", block.path)
     fold = np.random.default_rng(seed).permutation(block.n_sentences) % k
     edits = Edits(block)
     for column in COLUMNS:

@@ -183,6 +183,8 @@ class Parser:
     def load(cls, path: str) -> Parser:
         header, arrays = store.load_file(path, "parser")
         try:
+            if "arc" not in header["templates"]:
+                raise ValueError("it has no arc templates")
             for stage in header["templates"]:
                 keys, weights = arrays[f"{stage}.keys"], arrays[f"{stage}.weights"]
                 shape = (keys.size, len(header["labels"])) if stage == "label" else (keys.size,)

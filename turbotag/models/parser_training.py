@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from turbotag.corpus import trees
 from turbotag.corpus.hashing import Interner, KeyTable
 from turbotag.corpus.reader import Block, read
 from turbotag.errors import DataError, UsageError
+from turbotag.features import arcs as arc_features
 from turbotag.features import templates
 from turbotag.features.arcs import ArcExtractor
 from turbotag.metrics.attachment import AttachmentScore, score_trees
@@ -39,7 +40,7 @@ PRUNER: dict[str, Any] = {
 }
 LABEL_COUNT = 2  # a feature of the labeler is seen at least this often
 LABEL_C = 3.0  # the labeler wants less regularization than the arcs, by this factor
-DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop: see _Training.stage
+DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop: see ParserTraining.stage
 
 
 @dataclass
@@ -218,11 +219,25 @@ def _localise(rows, ends, stamp, seen, number):
 # ---- Training -----------------------------------------------------------------------------------
 
 
-class _Training:
+@dataclass
+class ArcTask:
+    """The problem of scoring arcs, its feature table, and UAS on dev for weights."""
+
+    problem: ArcProblem
+    table: KeyTable
+    dev_score: Callable[[np.ndarray], float] | None
+
+
+class ParserTraining:
     """One run: its files, and the parser as it grows stage by stage."""
 
     def __init__(
-        self, options: Options, output: str, echo: Echo, resume: bool, checkpoint_seconds: float
+        self,
+        options: Options,
+        output: str,
+        echo: Echo,
+        resume: bool = False,
+        checkpoint_seconds: float = 30.0,
     ):
         self.options, self.output, self.echo = options, output, echo
         self.resume, self.checkpoint_seconds = resume, checkpoint_seconds
@@ -232,14 +247,15 @@ class _Training:
             texts["prune"] = templates.load("prune")
         if options.labels:
             texts["label"] = templates.load("label")
-        block = read(options.train, options.format)
+        arc_features.parse(texts["arc"], options.template or "parse")  # an error names the file
+        self.block = block = read(options.train, options.format)
         self.mark = fingerprint(options, block)
-        ignore: tuple[str, ...] = ()
-        if options.jackknife:
-            block = predicted_tags(block, options.jackknife, options.seed, echo)
-            ignore = ("lemma", "feats")
-        self.block = block
+        ignore = ("lemma", "feats") if options.jackknife else ()
         self.scanner = Scanner(texts, ignore)
+        self._check_columns()
+        if options.jackknife:
+            read_treebank(block, self.scanner, self.single_root)  # what is wrong is found first
+            block = predicted_tags(block, options.jackknife, options.seed, echo)
         self.bank = self._read(block)
         self.labels = sort_labels(self.bank)
         loss = losses.loss(options.loss, options.beta, options.gamma)
@@ -259,6 +275,16 @@ class _Training:
         self.dev: Treebank | None = None
         if options.dev:
             self.dev = read_treebank(read(options.dev, options.format), self.scanner, False)
+
+    def _check_columns(self) -> None:
+        """Templates must not read the tree that is to be predicted."""
+        hidden = {"head", "deprel"} if self.options.labels else {"head"}
+        seen = hidden & set(self.scanner.words.tokens.columns)
+        if seen:
+            raise UsageError(
+                f"template {self.options.template!r} reads column {min(seen)!r}, "
+                "which is to be predicted"
+            )
 
     def _read(self, block: Block) -> Treebank:
         options, echo = self.options, self.echo
@@ -298,6 +324,7 @@ class _Training:
         self, name: str, problem: Any, options: Options, trace: Trace, dev: Any = None
     ) -> Fitted:
         checkpoint = Checkpoint(f"{self.output}.{name}", self.mark)
+        checkpoint.regular = Checkpoint(self.output, self.mark).regular
         self.checkpoints.append(checkpoint)
         return fit(
             problem,
@@ -333,8 +360,8 @@ class _Training:
         fitted = self.fit("prune", problem, options, Trace(self.echo))
         self.stage("prune", table.keys(), fitted.result.weights)
 
-    def score(self, trace: Trace) -> Fitted:
-        """The arcs themselves."""
+    def arc_problem(self) -> ArcTask:
+        """The arcs themselves, as a training problem."""
         options, bank = self.options, self.bank
         self.echo("== arcs ==")
         parser, extractor = self.parser(), self.scanner.stage["arc"]
@@ -356,20 +383,24 @@ class _Training:
             options.decoder,
             self.single_root,
         )
-        dev_score = None
-        if self.dev:
-            found = candidates(self.dev, parser, self.scanner, False)
-            self._report("dev", self.dev, found)
-            dev_features = arc_rows(self.dev, extractor, found, table)
-            forms, upos = words_of(self.dev.block)
-            gold, sentences = self.dev.heads, self.dev.sentences
+        if not self.dev:
+            return ArcTask(problem, table, None)
+        found = candidates(self.dev, parser, self.scanner, False)
+        self._report("dev", self.dev, found)
+        dev_features = arc_rows(self.dev, extractor, found, table)
+        forms, upos = words_of(self.dev.block)
+        gold, sentences = self.dev.heads, self.dev.sentences
 
-            def dev_score(W: np.ndarray) -> float:
-                heads = best_trees(dev_features, W, options.decoder, self.single_root)
-                return score_trees(gold, heads, sentences, forms, upos).main
+        def dev_score(W: np.ndarray) -> float:
+            heads = best_trees(dev_features, W, options.decoder, self.single_root)
+            return score_trees(gold, heads, sentences, forms, upos).main
 
-        fitted = self.fit("arc", problem, options, trace, dev_score)
-        self.stage("arc", table.keys(), fitted.result.weights)
+        return ArcTask(problem, table, dev_score)
+
+    def score(self, trace: Trace) -> Fitted:
+        task = self.arc_problem()
+        fitted = self.fit("arc", task.problem, self.options, trace, task.dev_score)
+        self.stage("arc", task.table.keys(), fitted.result.weights)
         return fitted
 
     def _report(self, name: str, bank: Treebank, arcs: Candidates) -> None:
@@ -437,6 +468,11 @@ def check_parse(options: Options) -> None:
         raise UsageError(f"drop is {options.drop}: it must lie in [0, 1)")
     if options.jackknife == 1 or options.jackknife < 0:
         raise UsageError(f"jackknife is {options.jackknife}: it takes 2 folds or more")
+    if options.params.get("dual") == "exact" and options.decoder != "projective":
+        raise UsageError("--dual exact needs --decoder projective; use --dual compact")
+    beta = losses.loss(options.loss, options.beta, options.gamma).beta
+    if options.params.get("dual") == "exact" and not np.isfinite(beta):
+        raise UsageError("--dual exact needs a finite beta; use --dual compact")
     if options.init:
         raise UsageError("--init is for taggers: a parser starts from nothing")
 
@@ -456,7 +492,7 @@ def train_parser(
     """
     check_parse(options)
     store.check_writable(output)
-    training = _Training(options, output, echo, resume, checkpoint_seconds)
+    training = ParserTraining(options, output, echo, resume, checkpoint_seconds)
     if options.prune:
         training.prune()
     fitted = training.score(trace or Trace())

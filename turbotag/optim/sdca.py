@@ -53,7 +53,8 @@ class SDCA(DualOptimizer):
         exact = self.param["dual"] == "exact"
         if exact and not getattr(problem, "has_cliques", False):
             raise UsageError(
-                "--dual exact needs a finite beta and a first-order chain; use --dual compact"
+                "--dual exact needs a finite beta and a first-order chain or projective trees; "
+                "use --dual compact"
             )
         if not 0.0 <= self.param["nonuniform"] <= 1.0:
             raise UsageError("--nonuniform must lie between 0 and 1")

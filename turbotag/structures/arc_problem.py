@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from turbotag.structures import mixture, projective, tree
+from turbotag.structures import chain, mixture, projective, tree
 
 DECODERS = ("nonprojective", "projective")
 
@@ -73,6 +73,7 @@ class ArcProblem:
         longest = int(self._size.max())
         self._theta, self._nu, self._z = np.empty(longest), np.empty(longest), np.empty(longest)
         self._w = np.empty(int(self._local_size.max()))
+        self._counts: dict[int, np.ndarray] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,9 +83,11 @@ class ArcProblem:
         return int(self._size[i])
 
     def work(self) -> np.ndarray:
-        """Features read, and the cube of the length for the inference."""
+        """In units of a feature read (8 ns for one step of SDCA): the features, a cube of the
+        length for the inference, and what every call costs."""
         ends = np.concatenate([[0], self.arcs.ends])
-        return np.diff(ends[np.append(self._first, ends.size - 1)]) + self.lengths**3.0 + 500.0
+        features = np.diff(ends[np.append(self._first, ends.size - 1)])
+        return features + (0.12 if self.projective else 0.03) * self.lengths**3.0 + 5000.0
 
     def _cuts(self, i: int) -> np.ndarray:
         """Where the arcs of each word of sentence i begin, from 0."""
@@ -199,6 +202,67 @@ class ArcProblem:
         word that has it most often, and two trees differ by no more."""
         arcs = self.arcs
         return _radius_sq(arcs.sentences, arcs.cuts, arcs.ends, arcs.local, arcs.firsts)
+
+    # ---- The exact dual, of projective trees: distributions as hyperedges of the parse forest ---
+
+    @property
+    def has_cliques(self) -> bool:
+        return self.projective and math.isfinite(self.beta)
+
+    def clique_size(self, i: int) -> int:
+        return projective.clique_size(int(self.lengths[i]), self.single_root)
+
+    def clique_oracle(
+        self, i: int, W: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        theta = self.potentials(i, W)
+        return self._cliques(i, theta, self.beta, nu, log_nu) / self.beta, theta
+
+    def clique_uniform(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
+        self._cliques(i, np.zeros(self.size(i)), 1.0, nu, log_nu)
+
+    def _cliques(
+        self, i: int, theta: np.ndarray, beta: float, nu: np.ndarray, log_nu: np.ndarray
+    ) -> float:
+        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
+        scores = _matrix(theta, a, b, self.arcs.cuts, self.arcs.heads)
+        return projective.clique_marginals(scores, self.single_root, beta, nu, log_nu)
+
+    def clique_gold(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
+        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
+        heads = self.arcs.heads[self.gold_arc[a:b]]
+        if projective.clique_gold(heads, self.single_root, nu, log_nu) == -math.inf:
+            raise ValueError(f"the gold tree of sentence {i} is not projective")
+
+    def clique_stats(self, i: int, mu: np.ndarray) -> np.ndarray:
+        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
+        matrix, stats = np.empty((b - a + 1, b - a + 1)), np.empty(self.size(i))
+        projective.clique_stats(mu, int(b - a), self.single_root, matrix)
+        _gather(matrix, a, b, self.arcs.cuts, self.arcs.heads, stats)
+        return stats
+
+    def _counting(self, i: int) -> np.ndarray:
+        """Counting numbers of the entropy, the same for all sentences of a length."""
+        n = int(self.lengths[i])
+        if n not in self._counts:
+            self._counts[n] = projective.counting(n, self.single_root)
+        return self._counts[n]
+
+    def clique_entropy(self, i: int, mu: np.ndarray, log_mu: np.ndarray) -> float:
+        return projective.clique_entropy(mu, log_mu, self._counting(i))
+
+    def clique_kl(
+        self, i: int, mu: np.ndarray, log_mu: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
+    ) -> tuple[float, float]:
+        return projective.clique_kl(mu, log_mu, nu, log_nu, self._counting(i))
+
+    def clique_line(
+        self, i: int, mu: np.ndarray, nu: np.ndarray, eta: float
+    ) -> tuple[float, float]:
+        return projective.clique_line(mu, nu, eta, self._counting(i))
+
+    clique_exp = staticmethod(chain.clique_exp)
+    clique_mix = staticmethod(chain.clique_mix)
 
 
 def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np.ndarray:

@@ -1,0 +1,520 @@
+"""Measure the parser: accuracy, time, memory and size, certificates, losses, cost by length.
+
+    python scripts/bench_parser.py quarter full features sdca agree losses online gothic length \
+        page --data ../shared/data
+
+Each part writes docs/parser/PART.md; `page` joins what is there to docs/parser.md. QUARTER is
+every 4th sentence of UD English EWT's training file from the first one, FULL is all of it; gold
+tags, one thread. CPU seconds are user + system time of a whole process, or of the optimizer alone
+where a table says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+import turbotag
+from turbotag.corpus.reader import read
+from turbotag.models.gold import options_for
+from turbotag.models.parser import Parser
+from turbotag.models.parser_training import ParserTraining, score_parser
+from turbotag.optim.algorithms import algorithm
+from turbotag.structures import projective, pruning, tree
+
+TURBOTAG = [sys.executable, "-m", "turbotag"]
+SEED = 1
+
+
+def table(header: list[str], rows: list[list[Any]]) -> str:
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *rows]]
+    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
+
+
+def run(*arguments: str) -> tuple[str, str, float, float, float]:
+    """(stdout, stderr, wall seconds, CPU seconds, peak MB) of a turbotag process."""
+    script = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); "
+        "u = resource.getrusage(resource.RUSAGE_CHILDREN); "
+        "print('USAGE', u.ru_utime + u.ru_stime, u.ru_maxrss, file=sys.stderr); "
+        "sys.exit(done.returncode)"
+    )
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", script, *TURBOTAG, *arguments], capture_output=True, text=True
+    )
+    wall = time.perf_counter() - start
+    if done.returncode:
+        sys.exit(done.stderr)
+    usage = done.stderr.rsplit("USAGE", 1)[1].split()
+    return done.stdout, done.stderr, wall, float(usage[0]), float(usage[1]) / 1e3
+
+
+def every_fourth(path: Path, to: Path) -> None:
+    sentences = [s for s in path.read_bytes().split(b"\n\n") if s.strip()]
+    to.write_bytes(b"\n\n".join(sentences[::4]) + b"\n\n")
+
+
+# ---- The race on EWT -----------------------------------------------------------------------------
+
+
+def ewt(data: Path, quarter: bool) -> str:
+    folder = data / "ewt"
+    with tempfile.TemporaryDirectory() as scratch:
+        train, model = folder / "train.conllu", Path(scratch) / "model"
+        if quarter:
+            every_fourth(train, Path(scratch) / "quarter.conllu")
+            train = Path(scratch) / "quarter.conllu"
+        source = "QUARTER" if quarter else "ewt/train.conllu"
+        arguments = ["train", "--task", "parse", "--train", str(train), "-o", str(model)]
+        _, log, _, cpu, peak = run(*arguments)
+        facts = [line for line in log.splitlines() if " candidate arcs" in line or "rows" in line]
+        size = model.stat().st_size / 1e6
+        rows = []
+        for part in ("dev", "test"):
+            out, _, _, _, _ = run(
+                "eval", "--model", str(model), str(folder / f"{part}.conllu"), "--json"
+            )
+            for name, c in json.loads(out)["conventions"].items():
+                scores = (c["uas"], c["las"], c["label_accuracy"], c["exact_match"])
+                rows.append([part, name, *(f"{100 * x:.2f}" for x in scores)])
+        many = Path(scratch) / "many.conllu"
+        many.write_bytes((folder / "dev.conllu").read_bytes() * 8)
+        words = read(str(folder / "dev.conllu")).n_tokens
+        once, eight, alone = [], [], []
+        parser = Parser.load(str(model))
+        block = read(str(folder / "dev.conllu"))
+        for _ in range(3):
+            once.append(
+                words / run("predict", str(model), str(folder / "dev.conllu"), "-o", os.devnull)[2]
+            )
+            eight.append(8 * words / run("predict", str(model), str(many), "-o", os.devnull)[2])
+            start = time.perf_counter()
+            parser.parse(block)
+            alone.append(words / (time.perf_counter() - start))
+        rates = [f"{sorted(r)[1]:,.0f}" for r in (once, eight, alone)]
+    return "\n\n".join(
+        [
+            f"`turbotag {' '.join(arguments[:4])} {source} -o MODEL`",
+            table(
+                [
+                    "train CPU s",
+                    "peak MB",
+                    "model MB",
+                    "words/s: dev, whole process",
+                    "8 x dev, whole process",
+                    "parsing alone",
+                ],
+                [[f"{cpu:.0f}", f"{peak:,.0f}", f"{size:.1f}", *rates]],
+            ),
+            table(["data", "convention", "UAS", "LAS", "label acc.", "exact match"], rows),
+            "```\n" + "\n".join(facts) + "\n```",
+        ]
+    )
+
+
+def features(data: Path) -> str:
+    """Which features get a weight, and pruning: what each costs and gains on QUARTER."""
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        quarter, model = Path(scratch) / "quarter.conllu", Path(scratch) / "model"
+        every_fourth(data / "ewt" / "train.conllu", quarter)
+        block = read(str(data / "ewt" / "dev.conllu"))
+        for pruned, count in ((True, 4), (True, 0), (False, 50), (False, 0)):
+            arguments = ["train", "--task", "parse", "--train", str(quarter), "-o", str(model)]
+            arguments += [
+                "--min-count",
+                str(count),
+                "--no-labels",
+                *([] if pruned else ["--no-prune"]),
+            ]
+            _, log, _, cpu, peak = run(*arguments)
+            found = re.search(r"(\d+) rows, ([\d.]+) features an arc", log)
+            assert found
+            uas = score_parser(Parser.load(str(model)), block).conventions["nopunct"].uas
+            size = model.stat().st_size / 1e6
+            which = f"gold, and {count} times on candidates" if count else "gold arcs only"
+            rows.append(
+                [
+                    "10 heads a word" if pruned else "all",
+                    which,
+                    f"{int(found[1]):,}",
+                    found[2],
+                    f"{100 * uas:.2f}",
+                    f"{cpu:.0f}",
+                    f"{peak:,.0f}",
+                    f"{size:.1f}",
+                ]
+            )
+            print(rows[-1], flush=True)
+    head = ["arcs", "features of", "rows", "features an arc", "dev UAS", "train CPU s", "peak MB"]
+    return "QUARTER, dev without PUNCT, no labels.\n\n" + table([*head, "model MB"], rows)
+
+
+# ---- Slovene: certificates, agreement, losses, online methods -----------------------------------
+
+
+def slovene(data: Path, **given: Any) -> tuple[Any, float]:
+    """All arcs, features of gold arcs, no labels: the problem that DESIGN's trial had."""
+    folder = data / "slovene"
+    options = options_for(
+        "parse",
+        train=str(folder / "train.conllu"),
+        dev=str(folder / "test.conllu"),
+        **{"prune": False, "labels": False, "min_count": 0, "C": 0.1, **given},
+    )
+    task = ParserTraining(options, "unused", lambda line: None).arc_problem()
+    return task, 1.0 / (options.C * task.problem.n)
+
+
+def optimizer(task: Any, lam: float, name: str, **params: Any) -> Any:
+    return algorithm(name)(task.problem, lam, np.random.default_rng(SEED), **params)
+
+
+def sdca(data: Path) -> str:
+    """Certified gaps by epoch and by the clock, for several samplings."""
+    task, lam = slovene(data, loss="crf")
+    rows = []
+    for sampling in ("gap", "gap-cost", "uniform"):
+        opt, spent = optimizer(task, lam, "sdca", sampling=sampling), 0.0
+        shown: dict[str, str] = {}
+        for epoch in range(1, 61):
+            start = time.process_time()
+            opt.epoch()
+            spent += time.process_time() - start
+            if epoch in (5, 10, 15, 20, 25, 30) or opt.gap_estimate() < 2e-4:
+                gaps = opt.gaps.copy()
+                certificate = opt.certify()
+                opt.gaps[:] = gaps
+                opt.sampler.fill(gaps)
+                for e in (10, 15, 20, 25):
+                    if epoch == e:
+                        shown[f"epoch {e}"] = f"{certificate.gap:.1e} ({spent:.1f} s)"
+                if certificate.gap < 1e-4 and "1e-4" not in shown:
+                    shown["1e-4"] = f"epoch {epoch}, {spent:.1f} s"
+                    shown["P"] = f"{certificate.primal:.6f}"
+                    shown["UAS"] = f"{100 * task.dev_score(opt.weights()):.2f}"
+            if "1e-4" in shown and epoch >= 25:
+                break
+        keys = ["epoch 10", "epoch 15", "epoch 20", "epoch 25", "1e-4", "P", "UAS"]
+        rows.append([sampling, *(shown.get(k, "-") for k in keys)])
+        print(rows[-1], flush=True)
+    head = ["sampling", "gap after 10", "15", "20", "25 epochs", "gap < 1e-4 at", "P", "test UAS"]
+    return (
+        f"Slovene, crf loss, C = 0.1, all arcs, {task.problem.n_rows:,} features. Certified gaps; "
+        "CPU seconds of the optimizer alone.\n\n" + table(head, rows)
+    )
+
+
+def agree(data: Path) -> str:
+    """Different optimizers, one optimum."""
+    rows = []
+    for decoder in ("nonprojective", "projective"):
+        task, lam = slovene(data, loss="crf", decoder=decoder)
+        plans: list[tuple[str, dict[str, Any], int]] = [
+            ("sdca", {"sampling": "gap-cost"}, 60),
+            ("eg", {}, 80),
+            ("sag-nus", {"skip-line-search": True}, 200),
+            ("lbfgs", {}, 300),
+        ]
+        if decoder == "projective":
+            plans.insert(1, ("sdca", {"dual": "exact"}, 60))
+        for name, params, most in plans:
+            opt = optimizer(task, lam, name, **params)
+            start = time.process_time()
+            certificate = None
+            while opt.epochs < most and opt.done is None and time.process_time() - start < 240:
+                opt.epoch()
+                if opt.epochs % 5 == 0:
+                    certificate = opt.certify()
+                    if certificate.gap < 1e-5:
+                        break
+            spent = time.process_time() - start
+            certificate = opt.certify()
+            label = " ".join([name, *(str(v) for v in params.values() if v is not True)])
+            rows.append(
+                [
+                    decoder,
+                    label,
+                    f"{certificate.primal:.6f}",
+                    f"{certificate.dual:.6f}",
+                    f"{certificate.gap:.1e}",
+                    opt.epochs,
+                    f"{opt.oracle_calls:,}",
+                    f"{spent:.0f}",
+                ]
+            )
+            print(rows[-1], flush=True)
+    head = ["decoder", "optimizer", "primal", "dual", "certified gap", "epochs", "oracle calls"]
+    return "Slovene, crf loss, C = 0.1.\n\n" + table([*head, "CPU s"], rows)
+
+
+def losses(data: Path) -> str:
+    """Each loss of the family once."""
+    rows = []
+    plans = {
+        "crf": (1.0, 0.0),
+        "softmax-margin": (1.0, 1.0),
+        "beta=1, gamma=3": (1.0, 3.0),
+        "beta=1, gamma=5": (1.0, 5.0),
+        "beta=3, gamma=1": (3.0, 1.0),
+        "beta=5, gamma=1": (5.0, 1.0),
+        "svm": (math.inf, 1.0),
+    }
+    for name, (beta, gamma) in plans.items():
+        task, lam = slovene(data, beta=beta, gamma=gamma)
+        row: list[Any] = [name]
+        for algo, epochs in (("dca", 10), ("sdca", 30)):
+            opt = optimizer(task, lam, algo)
+            for _ in range(epochs):
+                opt.epoch()
+            certificate = opt.certify()
+            row += [f"{100 * task.dev_score(opt.weights()):.2f}", f"{certificate.gap:.1e}"]
+        rows.append(row)
+        print(row, flush=True)
+    head = ["loss", "dca 10 epochs: UAS", "gap", "sdca 30 epochs: UAS", "gap"]
+    return (
+        "Slovene test, UAS without UPOS PUNCT, C = 0.1, one seed. 200 test sentences: differences "
+        "below about 1 point are noise.\n\n" + table(head, rows)
+    )
+
+
+def online(data: Path) -> str:
+    """DCA against SGD: dev UAS by epoch."""
+    rows = []
+    for corpus in ("slovene", "ewt quarter"):
+        if corpus == "slovene":
+            task, lam = slovene(data, loss="crf")
+        else:
+            with tempfile.TemporaryDirectory() as scratch:
+                quarter = Path(scratch) / "quarter.conllu"
+                every_fourth(data / "ewt" / "train.conllu", quarter)
+                options = options_for(
+                    "parse",
+                    train=str(quarter),
+                    dev=str(data / "ewt" / "dev.conllu"),
+                    loss="crf",
+                    C=0.1,
+                    labels=False,
+                )
+                training = ParserTraining(options, "unused", lambda line: None)
+                training.prune()
+                task = training.arc_problem()
+                lam = 1.0 / (0.1 * task.problem.n)
+        for name in ("dca", "sgd"):
+            opt = optimizer(task, lam, name)
+            opt.dev_score = task.dev_score
+            scores = []
+            start = time.process_time()
+            for _ in range(10):
+                opt.epoch()
+                scores.append(f"{100 * task.dev_score(opt.weights()):.2f}")
+            calls = f"{opt.oracle_calls / task.problem.n:.0f}"
+            rows.append([corpus, name, *scores, calls, f"{time.process_time() - start:.0f}"])
+            print(rows[-1], flush=True)
+    head = ["corpus", "method", *(f"epoch {e}" for e in range(1, 11)), "passes", "CPU s"]
+    return (
+        "UAS without UPOS PUNCT on held-out data, crf loss, C = 0.1. SGD's first epoch is six "
+        "passes: its step comes from a grid, by held-out score.\n\n" + table(head, rows)
+    )
+
+
+# ---- Gothic ------------------------------------------------------------------------------------
+
+
+def gothic(data: Path) -> str:
+    """Non-projective against projective on the arcs that cross."""
+    folder = data / "gothic"
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        model = Path(scratch) / "model"
+        for decoder, crossing in (
+            ("nonprojective", "lift"),
+            ("projective", "lift"),
+            ("projective", "skip"),
+        ):
+            arguments = ["train", "--task", "parse", "--train", str(folder / "train.conllu")]
+            arguments += ["--decoder", decoder, "--crossing", crossing, "-o", str(model)]
+            _, _, _, cpu, _ = run(*arguments)
+            score = score_parser(Parser.load(str(model)), read(str(folder / "test.conllu")))
+            c = score.conventions["conll18"]
+            n = c.nonprojective
+            name = decoder if decoder == "nonprojective" else f"{decoder}, {crossing}"
+            rows.append(
+                [
+                    name,
+                    f"{100 * c.uas:.2f}",
+                    f"{100 * (c.las or 0):.2f}",
+                    n.gold,
+                    n.predicted,
+                    n.correct,
+                    f"{100 * n.precision:.1f}",
+                    f"{100 * n.recall:.1f}",
+                    f"{cpu:.0f}",
+                ]
+            )
+            print(rows[-1], flush=True)
+    head = ["decoder", "UAS", "LAS", "crossing arcs", "predicted", "right", "precision", "recall"]
+    return (
+        "Gothic test, all words, gold tags; crossing arcs are those that are non-projective.\n\n"
+        + table([*head, "train CPU s"], rows)
+    )
+
+
+# ---- Cost by length ------------------------------------------------------------------------------
+
+
+def best_of(call: Any, repeats: int) -> float:
+    """Seconds of the fastest of five rounds."""
+    found = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        found.append((time.perf_counter() - start) / repeats)
+    return min(found)
+
+
+STEPS = [
+    "marginals",
+    "best tree",
+    "projective marginals",
+    "pruning: keys",
+    "pruning: lookups",
+    "pruning in all",
+    "arcs: keys",
+    "arcs: lookups",
+    "labels",
+    "sentence in all",
+]
+
+
+def steps(parser: Parser, words: np.ndarray) -> list[float]:
+    """Microseconds of each of STEPS on one sentence."""
+    n, scanner = words.shape[0], parser.extractor
+    scores = 3.0 * np.random.default_rng(SEED).normal(size=(n + 1, n + 1))
+    mu, heads = np.empty_like(scores), np.empty(n, np.int32)
+    every, kept = pruning.full(n), parser.candidates(words, scanner)
+    prune_keys = scanner.stage["prune"].keys(words, *every)
+    arc_keys = scanner.stage["arc"].keys(words, *kept)
+    best = parser.best(parser.scores(words, scanner))
+
+    def whole() -> None:
+        found = parser.best(parser.scores(words, scanner))
+        parser.label_scores(words, found, scanner)
+
+    calls = [
+        lambda: tree.marginals(scores, 1.0, True, mu),
+        lambda: tree.argmax(scores, True, heads),
+        lambda: projective.inside_outside(scores, True, 1.0, mu),
+        lambda: scanner.stage["prune"].keys(words, *every),
+        lambda: parser.tables["prune"].sums(*prune_keys),
+        lambda: parser.candidates(words, scanner),
+        lambda: scanner.stage["arc"].keys(words, *kept),
+        lambda: parser.tables["arc"].sums(*arc_keys),
+        lambda: parser.label_scores(words, best, scanner),
+        whole,
+    ]
+    for call in calls:
+        call()
+    return [1e6 * best_of(call, max(2, 4000 // n**2)) for call in calls]
+
+
+def length(data: Path) -> str:
+    """Cost of each step for sentences of 5 to 200 words, and fitted exponents."""
+    with tempfile.TemporaryDirectory() as scratch:
+        quarter, model = Path(scratch) / "quarter.conllu", Path(scratch) / "model"
+        every_fourth(data / "ewt" / "train.conllu", quarter)
+        run("train", "--task", "parse", "--train", str(quarter), "-o", str(model))
+        parser = Parser.load(str(model))
+    matrix = parser.extractor.matrix(read(str(data / "ewt" / "dev.conllu")))
+    lengths = (5, 10, 20, 40, 80, 140, 200)
+    micro = [steps(parser, matrix[3000 : 3000 + n]) for n in lengths]  # running text, cut to length
+    late = np.log(np.array(micro)[2:])
+    slopes = [np.polyfit(np.log(lengths[2:]), column, 1)[0] for column in late.T]
+    rows = [
+        [n, *(f"{x:,.0f}" if x >= 10 else f"{x:.1f}" for x in row)]
+        for n, row in zip(lengths, micro, strict=True)
+    ]
+    rows.append(["exponent", *(f"{x:.2f}" for x in slopes)])
+    return (
+        "Microseconds a sentence (fastest of five rounds), parser of QUARTER; the exponent is "
+        "fitted over 20 to 200 words.\n\n" + table(["words", *STEPS], rows)
+    )
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+TITLES = {
+    "quarter": "EWT, a quarter of the training data",
+    "full": "EWT, all training data",
+    "features": "Which arcs and features",
+    "sdca": "Certified training on Slovene",
+    "agree": "Different optimizers, one optimum",
+    "losses": "The loss family",
+    "online": "DCA against SGD",
+    "gothic": "Gothic: arcs that cross",
+    "length": "Cost against sentence length",
+}
+
+
+def page(out: Path) -> None:
+    lines = [
+        "# The parser, measured",
+        "",
+        f"Made by `make parser` (`scripts/bench_parser.py`). turbotag {turbotag.__version__}, "
+        f"Python {platform.python_version()}, seed {SEED}, shared cores.",
+    ]
+    remarks = out / "remarks.md"
+    if remarks.exists():
+        lines += ["", remarks.read_text(encoding="utf-8").strip()]
+    for part, title in TITLES.items():
+        path = out / f"{part}.md"
+        if path.exists():
+            lines += ["", f"## {title}", "", path.read_text(encoding="utf-8").strip()]
+    (out.parent / f"{out.name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parts = {
+        "quarter": lambda d: ewt(d, True),
+        "full": lambda d: ewt(d, False),
+        "features": features,
+        "sdca": sdca,
+        "agree": agree,
+        "losses": losses,
+        "online": online,
+        "gothic": gothic,
+        "length": length,
+    }
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="+", choices=[*parts, "page"])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("docs/parser"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for part in arguments.parts:
+        if part == "page":
+            page(arguments.out)
+            continue
+        text = parts[part](arguments.data)
+        print(text, flush=True)
+        (arguments.out / f"{part}.md").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
