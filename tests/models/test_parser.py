@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tests.tree_oracles import EnumeratedTrees
 from turbotag.corpus.reader import read
-from turbotag.corpus.trees import crossing, projective_sentences, read_heads
+from turbotag.corpus.trees import check_trees, crossing, projective_sentences, read_heads
 from turbotag.errors import DataError, UsageError
 from turbotag.models import store
 from turbotag.models.evaluation import evaluate_trees
@@ -131,6 +132,18 @@ def test_same_seed_same_bytes_and_other_seed_other_bytes(folder, small):
     assert a == b
     assert a != c
     assert not list(folder.glob("*.checkpoint"))
+
+
+def test_checkpoints_lie_beside_a_file_but_not_beside_a_device(folder, small, monkeypatch):
+    written = []
+    monkeypatch.setattr(store, "save_file", lambda path, *rest: written.append(path))
+    options, file = options_for("parse", train=small, epochs=2), str(folder / "new")
+    train_parser(options, file, checkpoint_seconds=0.0)
+    stages = {f"{file}.{s}.checkpoint" for s in ("prune", "arc", "label")}
+    assert set(written) == {file, *stages}
+    written.clear()
+    train_parser(options, os.devnull, checkpoint_seconds=0.0)
+    assert written == [os.devnull]
 
 
 @pytest.mark.parametrize("decoder", ["nonprojective", "projective"])
@@ -269,12 +282,7 @@ def test_posterior_decoding_gives_trees(parser):
     flat = Parser({**parser.header, "loss": {"beta": "0.02"}}, parser.arrays)
     best, least = flat.parse(block), flat.parse(block, decode="posterior")
     assert (best.heads != least.heads).any()
-    gold = io.BytesIO()
-    predict(flat, TEST, gold, Output("posterior"))
-    assert evaluate_trees(TEST, parser).chosen.sentences == 60
-    for i in range(block.n_sentences):
-        heads = least.heads[block.sentences[i] : block.sentences[i + 1]]
-        assert (heads == 0).sum() == 1
+    check_trees(block, least.heads, single_root=True)
 
 
 # ---- Decoders, roots, options --------------------------------------------------------------------

@@ -51,6 +51,7 @@ def check(scores, single_root, beta=1.0, tolerance=1e-10):
     np.testing.assert_allclose(mu, exact.marginals, atol=tolerance)
     seen = mu > 0
     entropy = log_z - beta * float(scores[seen] @ mu[seen])
+    assert tree.entropy(scores, beta, single_root) == pytest.approx(entropy, abs=1e-9)
     assert entropy == pytest.approx(exact.entropy, abs=tolerance * max(1.0, abs(log_z)))
 
 

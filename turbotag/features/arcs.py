@@ -10,7 +10,8 @@
 
 The key of a feature is a sum of hashes, one of all the head's values, one of the modifier's, one
 of each of the rest, so an arc costs two additions a template once its two words are hashed. The
-root stands before the first word; an attribute that is empty or `_` keeps a template from firing.
+root stands before the first word; an attribute that is empty or `_` keeps a template from firing,
+but between the two words it is a value like any other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from turbotag.features.templates import MAX_OFFSET, Atom
 from turbotag.features.words import attribute
 
 ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
+NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute between
 PLAIN, EACH, SET, COUNT = range(4)
 RELATIONS = "mglraz"
 _SIDE = re.compile(r"([hmglraz]):([A-Za-z_]\w*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d+)\])?")
@@ -270,7 +272,8 @@ def _context(matrix, between, upos, counted):
     for c in range(between.size):
         used = 0
         for t in range(1, n + 1):
-            key = mix64(matrix[t - 1, between[c]])
+            value = matrix[t - 1, between[c]]
+            key = mix64(NOTHING if value == 0 else value)  # mix64(0) is 1, which is no hash
             b = 0
             while b < used and names[c, b] != key:
                 b += 1

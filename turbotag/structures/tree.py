@@ -66,6 +66,18 @@ def marginals(scores, beta, single_root, mu):
     return _logarithmic(scores, beta, single_root, top, mu)
 
 
+@njit(cache=True, nogil=True)
+def entropy(scores, beta, single_root):
+    """H = log Z - beta * expected score, of the distribution over trees."""
+    mu = np.empty_like(scores)
+    total = marginals(scores, beta, single_root, mu)
+    for h in range(scores.shape[0]):
+        for m in range(1, scores.shape[0]):
+            if mu[h, m] > 0.0:
+                total -= beta * scores[h, m] * mu[h, m]
+    return total
+
+
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _linear(scores, beta, single_root, top, mu):
     """`marginals` with exponentials; NaN if numbers of this size cannot hold the result."""

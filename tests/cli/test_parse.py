@@ -1,0 +1,415 @@
+"""The parser on the command line: real processes, files, pipes, bad trees, interrupts."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import TURBOTAG, one_sentence, run
+from turbotag.models.parser import Parser
+
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+TRAIN, DEV, TEST = (str(DEMO / f"{s}.conllu") for s in ("train", "dev", "test"))
+HEAD, LABEL, MISC = 6, 7, 9
+FORKS = """
+import json, os, sys
+from turbotag.cli import eval, inspect, main, predict, train
+from turbotag.corpus.reader import read
+from turbotag.models import evaluation, gold, parser_training
+from turbotag.report import attachment, model_card, tables
+
+options = gold.options_for("parse", train=sys.argv[1], epochs=1)
+parser, _ = parser_training.train_parser(options, os.devnull)  # loads most kernels
+parser.parse(read(sys.argv[1]), probabilities=True)
+for line in sys.stdin:
+    arguments, *files = json.loads(line)
+    child = os.fork()
+    if not child:
+        for to, name in enumerate(files, 1):
+            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), to)
+        sys.argv = ["turbotag", *arguments]
+        try:
+            main.main()
+        except SystemExit as end:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code)  # to take numba apart takes longer than most commands
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def run_all(tmp_path_factory):
+    """Runs commands, each in a process of its own; these are forked, since start-up takes a
+    second."""
+    folder = tmp_path_factory.mktemp("forks")
+    command = [sys.executable, "-c", FORKS, DEV]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    server = subprocess.Popen(command, **pipes, text=True, cwd=DEMO.parents[1])
+
+    def run_all(*commands):
+        done = []
+        for arguments in commands:
+            files = [folder / "out", folder / "err"]
+            for file in files:
+                file.unlink(missing_ok=True)
+            print(json.dumps([list(map(str, arguments)), *map(str, files)]), file=server.stdin)
+            server.stdin.flush()
+            code = int(server.stdout.readline())
+            texts = [f.read_bytes().decode() for f in files]
+            done.append(subprocess.CompletedProcess(arguments, code, *texts))
+        return done
+
+    yield run_all
+    server.stdin.close()
+    assert server.wait(60) == 0
+
+
+def train(*arguments):
+    return ["train", "--task", "parse", *arguments]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "parse.model"
+    done = run(*train("--train", TRAIN, "--dev", DEV, "--epochs", 5, "-o", path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    for words in (
+        "400 sentences, 3828 words; 80 sentences and 80 arcs are non-projective",
+        "tags are those of the file",
+        "% of the gold arcs",
+        "certificate: primal",
+        f"wrote {path}",
+    ):
+        assert words in done.stderr
+    assert os.listdir(path.parent) == ["parse.model"]
+    return path
+
+
+def rows(text):
+    """Fields of every line; a comment or a blank line is one field."""
+    return [line.split("\t") for line in text.split("\n")]
+
+
+def words_of(text):
+    return [r for r in rows(text) if len(r) == 10 and r[0].isdigit()]
+
+
+def sentence(*words):
+    """A sentence without a tree from (form, tag) pairs."""
+    return (
+        "".join(f"{i}\t{w}\t_\t{t}\t_\t_\t_\t_\t_\t_\n" for i, (w, t) in enumerate(words, 1)) + "\n"
+    )
+
+
+def many_words():
+    return [("the", "DET"), ("lamp", "NOUN"), ("reads", "VERB"), (",", "PUNCT")] * 50
+
+
+# Comments, a multiword range, empty nodes, MISC, surplus blank lines, no tags; 1, 2 and 200 words.
+ODD = (
+    "# newdoc\n# text = don't go\n1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
+    "0.1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n1\tdo\tdo\tAUX\t_\tA=B|C=D\t7\told\t0:root\tSpaceAfter=No\n"
+    "2\tn't\tnot\tPART\t_\t_\t_\t_\t_\tX=1|Y=2\n2.1\ty\t_\t_\t_\t_\t_\t_\t0:dep\t_\n"
+    "3\tgo\tgo\tVERB\t_\t_\t_\t_\t_\t_\n\n\n\n"
+    "# one word\n1\tYes\tyes\tINTJ\t_\t_\t_\t_\t_\t_\n\n"
+    + sentence(("Go", "VERB"), ("!", "PUNCT"))
+    + "# no tags, no lemmas\n"
+    + sentence(("The", "_"), ("lämp", "_"), ("left", "_"), (".", "_"))
+    + sentence(*many_words())
+    + "# the end, without a newline"
+)
+
+
+def is_tree(heads):
+    for m in range(1, len(heads) + 1):
+        for _ in heads:
+            m = heads[m - 1] if m else 0
+        if m:
+            return False
+    return heads.count(0) == 1
+
+
+def trees_of(text):
+    found = []
+    for row in words_of(text):
+        if row[0] == "1":
+            found.append([])
+        found[-1].append(int(row[HEAD]))
+    return found
+
+
+def test_help_mentions_parsing():
+    assert "dependency parsers" in run("--help").stdout
+    shown = run("train", "--help").stdout
+    for words in ("parse]", "--decoder", "--crossing", "--jackknife", "--multi-root", "--no-prune"):
+        assert words in shown
+
+
+def test_predict_eval_inspect(run_all, model, tmp_path):
+    out = tmp_path / "out.conllu"
+    assert run("predict", model, TEST, "-o", out).returncode == 0
+    piped = run("predict", model, "--threads", 2, stdin=Path(TEST).read_text())
+    assert piped.stdout == out.read_text()
+    assert piped.stderr == ""
+    table, by_file, by_model, card, header, shown = run_all(
+        ["eval", "--task", "parse", TEST, out],
+        ["eval", "--task", "parse", TEST, out, "--json"],
+        ["eval", "--model", model, TEST, "--json"],
+        ["inspect", model],
+        ["inspect", model, "--json"],
+        ["inspect", model, "--templates"],
+    )
+    for words in ("nopunct", "conll18", "conllx", "UAS", "LAS", "convention: conll18 (all words"):
+        assert words in table.stdout
+    scores = json.loads(by_file.stdout)
+    assert scores == json.loads(by_model.stdout)
+    assert scores["las"] > 0.9
+    assert set(scores["conventions"]) == {"nopunct", "conll18", "conllx"}
+    for words in ("parse, nonprojective, single root", "tags         gold", "certificate", "nsubj"):
+        assert words in card.stdout
+    assert json.loads(header.stdout)["decoder"] == "nonprojective"
+    assert "h:upos m:upos dir|dist" in shown.stdout
+
+
+def test_everything_but_the_tree_comes_out_byte_for_byte(run_all, model, tmp_path):
+    source, crlf = tmp_path / "odd.conllu", tmp_path / "crlf.conllu"
+    source.write_text(ODD, encoding="utf-8")
+    crlf.write_bytes(b"\xef\xbb\xbf" + ODD.replace("\n", "\r\n").encode())
+    plain, noted, posterior, windows = run_all(
+        ["predict", model, source],
+        ["predict", model, source, "--marginals"],
+        ["predict", model, source, "--decode", "posterior"],
+        ["predict", model, crlf, "-o", tmp_path / "out"],
+    )
+    assert windows.returncode == 0
+    text = plain.stdout
+    assert (tmp_path / "out").read_bytes() == b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    labels = Parser.load(str(model)).labels
+    for done in (plain, noted, posterior):
+        assert done.stderr == ""
+        assert [len(t) for t in trees_of(done.stdout)] == [3, 1, 2, 4, 200]
+        assert all(map(is_tree, trees_of(done.stdout)))
+        for before, after in zip(rows(ODD), rows(done.stdout), strict=True):
+            if len(before) == 10 and before[0].isdigit():
+                assert after[:HEAD] + after[8:MISC] == before[:HEAD] + before[8:MISC]
+                assert after[LABEL] in labels
+                note = "" if before[MISC] == "_" else before[MISC] + "|"
+                assert after[MISC].startswith(note + "HeadProb=" if done is noted else before[MISC])
+            else:
+                assert after == before
+    for row in words_of(noted.stdout):
+        head, label = row[MISC].split("|")[-2:]
+        assert head.startswith("HeadProb=")
+        assert label.startswith("LabelProb=")
+        assert 0.0 <= float(head[9:]) <= 1.0
+        assert 0.0 <= float(label[10:]) <= 1.0
+    one = words_of(noted.stdout)[3]
+    assert one[HEAD] == "0"
+    assert "HeadProb=1.0000" in one[MISC]
+
+
+def test_nbest(run_all, model, tmp_path):
+    source = tmp_path / "odd.conllu"
+    source.write_text(ODD.split("# no tags")[0], encoding="utf-8")
+    done, refused = run_all(
+        ["predict", model, source, "--nbest", 3],
+        ["predict", model, source, "--nbest", 2, "--marginals"],
+    )
+    parts = done.stdout.split("# nbest ")
+    ranks = [(int(p.split()[0]), float(p.split()[1])) for p in parts[1:]]
+    assert [r for r, _ in ranks] == [1, 2, 3, 1, 1, 2]  # of one word there is one tree, of two two
+    probabilities = [p for _, p in ranks]
+    assert probabilities[0] >= probabilities[1] >= probabilities[2]
+    assert probabilities[3] == 1.0
+    assert sum(probabilities[4:]) == pytest.approx(1.0, abs=2e-6)
+    ids = [[r[0] for r in rows(p) if len(r) == 10] for p in parts[1:4]]
+    assert ids == [["1-2", "0.1", "1", "2", "2.1", "3"]] * 3
+    assert len({tuple(map(tuple, trees_of(p))) for p in parts[1:4]}) == 3
+    one_sentence(refused, 2, "--nbest goes with neither --marginals")
+
+
+def test_conllx_in_and_out(run_all, model, tmp_path):
+    lines = [x for x in Path(TEST).read_text().split("\n") if not x.startswith("#")]
+    fields = [x.split("\t") for x in lines]
+    for f in fields:
+        if len(f) == 10:
+            f[8:] = ["_", "_"]
+    source = tmp_path / "x.conllx"
+    source.write_text("\n".join("\t".join(f) for f in fields))
+    parser = tmp_path / "m"
+    out, noted, trained = run_all(
+        ["predict", model, source],
+        ["predict", model, source, "--marginals"],
+        train("--train", source, "--epochs", 2, "-q", "-o", parser),
+    )
+    assert trained.stderr == ""
+    for before, after, more in zip(fields, rows(out.stdout), rows(noted.stdout), strict=True):
+        assert len(after) == len(before)
+        if len(before) == 10:
+            assert after[:HEAD] + after[8:] == [*before[:HEAD], "_", "_"]
+            assert more[:8] == after[:8]
+            assert all(0.0 <= float(p) <= 1.0 for p in more[8:])  # PHEAD and PDEPREL
+    by_file, by_model = run_all(
+        ["eval", "--model", model, source, "--json"], ["eval", "--model", parser, source, "--json"]
+    )
+    assert json.loads(by_file.stdout)["las"] > 0.9
+    assert json.loads(by_model.stdout)["las"] > 0.9
+
+
+def tree_file(path, *sentences):
+    path.write_text(
+        "".join(
+            "# a comment\n"
+            + "".join(f"{i}\tw\t_\tX\t_\t_\t{h}\tdep\t_\t_\n" for i, h in enumerate(heads, 1))
+            + "\n"
+            for heads in sentences
+        )
+    )
+    return path
+
+
+# Heads of the second sentence, whose first word is in line 6; what is said of them.
+BAD = {
+    "zeros": ([0, 0, 0], "line 7", "second root", "--multi-root"),
+    "cycle": ([0, 3, 2], "line 7", "words 2, 3 form a cycle"),
+    "missing": ([0, "_", 1], "line 7", "head is missing"),
+    "range": ([0, 4, 1], "line 7", "head 4 is outside the sentence"),
+    "word": ([0, "one", 1], "line 7", "'one' is not a number"),
+    "itself": ([0, 2, 1], "line 7", "word 2 is its own head"),
+    "no root": ([2, 3, 1], "line 6", "no root"),
+}
+
+
+def test_bad_trees(run_all, model, tmp_path):
+    files = {n: tree_file(tmp_path / f"{n}.conllu", [0, 1], bad[0]) for n, bad in BAD.items()}
+    out = tmp_path / "out"
+    before = sorted(os.listdir(tmp_path))
+    done = run_all(*(train("--train", f, "-o", out) for f in files.values()))
+    for (_, line, *words), path, result in zip(BAD.values(), files.values(), done, strict=True):
+        one_sentence(result, 1, f"{path}, {line}:", *words)
+    cycle, dev, both, scored, predicted = run_all(
+        ["eval", "--task", "parse", files["cycle"], files["cycle"]],
+        train("--train", DEV, "--dev", files["range"], "-o", out),
+        train("--train", files["cycle"], "--jackknife", 2, "-o", out),
+        ["eval", "--model", model, files["word"]],
+        ["predict", model, files["cycle"]],
+    )
+    one_sentence(cycle, 1, str(files["cycle"]), "line 7", "cycle")
+    one_sentence(dev, 1, str(files["range"]), "line 7", "head 4")
+    one_sentence(both, 1, str(files["cycle"]), "line 7", "cycle")
+    one_sentence(scored, 1, str(files["word"]), "line 7", "'one'")
+    assert sorted(os.listdir(tmp_path)) == before
+    assert predicted.returncode == 0  # what is to be parsed needs no tree: it is overwritten
+
+
+def test_all_heads_zero_with_multiple_roots(run_all, tmp_path):
+    path = tree_file(tmp_path / "zeros.conllu", *[[0] * n for n in (1, 2, 3, 5, 4)])
+    out = tmp_path / "m"
+    done, predicted = run_all(
+        train("--train", path, "--multi-root", "-q", "-o", out), ["predict", out, path]
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert predicted.stdout == path.read_text()
+    assert sorted(os.listdir(tmp_path)) == ["m", "zeros.conllu"]
+
+
+def test_bad_data_and_models(run_all, model, tmp_path):
+    columns, out = str(DEMO / "train.iob2"), tmp_path / "out"
+    cut = tmp_path / "cut"
+    cut.write_bytes(model.read_bytes()[:-50])
+    template = tmp_path / "my.txt"
+    template.write_text("h:upos m:upos\nh:uops[\n")
+    trained, jackknifed, predicted, scored, damaged, templates = run_all(
+        train("--train", columns, "-o", out),
+        train("--train", columns, "--jackknife", 2, "-o", out),
+        ["predict", model, columns, "-o", out],
+        ["eval", "--model", model, columns],
+        ["predict", cut, TEST, "-o", out],
+        train("--train", TRAIN, "--template", template, "-o", out),
+    )
+    for done in (trained, jackknifed, predicted, scored):
+        one_sentence(done, 1, columns, "CoNLL-U or CoNLL-X")
+    one_sentence(damaged, 1, str(cut), "damaged or truncated")
+    one_sentence(templates, 1, f"{template}, line 2", "'h:uops[' is not part of an arc template")
+    assert sorted(os.listdir(tmp_path)) == ["cut", "my.txt"]
+
+
+def test_bad_usage(run_all, model, tmp_path):
+    out = tmp_path / "out"
+    ner = ["train", "--task", "ner", "--train", str(DEMO / "train.iob2"), "-o", out]
+    only_parse = (
+        ["--decoder", "projective"],
+        ["--multi-root"],
+        ["--no-labels"],
+        ["--min-count", 0],
+        ["--jackknife", 2],
+    )
+    for done in run_all(*([*ner, *more] for more in only_parse)):
+        one_sentence(done, 2, "need --task parse")
+    # refused before anything is read: the training file does not even exist
+    parse = train("--train", tmp_path / "none", "-o", out)
+    hinge_loss = ["--loss", "svm"]
+    egr, exact, hinge, init, tags = run_all(
+        [*parse, "--algorithm", "egr", "--loss", "crf"],
+        [*parse, "--algorithm", "sdca", "--dual", "exact"],
+        [*parse, "--algorithm", "sdca", "--dual", "exact", "--decoder", "projective", *hinge_loss],
+        [*parse, "--init", model],
+        ["eval", "--model", model, "--task", "tags", TEST],
+    )
+    one_sentence(egr, 2, "egr serves losses with beta = inf")
+    one_sentence(exact, 2, "--dual exact", "--decoder projective")
+    one_sentence(hinge, 2, "--dual exact", "finite beta")
+    one_sentence(init, 2, "--init is for taggers")
+    one_sentence(tags, 2, "is a parser")
+    assert os.listdir(tmp_path) == []
+
+
+def test_options_reach_the_model(run_all, tmp_path):
+    out = tmp_path / "m"
+    options = "--decoder projective --no-labels --no-prune --algorithm sdca --dual exact --loss crf"
+    (done,) = run_all(train("--train", DEV, "--epochs", 2, *options.split(), "-o", out))
+    assert done.returncode == 0, done.stderr
+    assert "lifted" in done.stderr
+    assert "pruning model" not in done.stderr
+    model = Parser.load(str(out))
+    assert model.projective
+    assert set(model.header["templates"]) == {"arc"}
+    assert model.header["algorithm"]["dual"] == "exact"
+    assert "--decoder projective" in model.header["command"]
+
+
+@pytest.mark.parametrize("name", ["dca", "sdca"])
+def test_killed_training_resumes_to_the_same_weights(run_all, tmp_path, name):
+    """Killed while the arcs are trained, after the pruning model; every stage has a checkpoint."""
+    options = f"--train {DEV} --algorithm {name} --loss crf --checkpoint-seconds 0"
+    options += " --epochs 25 --stop-gap 1e-14" if name == "sdca" else " --epochs 40"
+    command = train(*options.split(), "-o")
+    out, checkpoint = tmp_path / "m", tmp_path / "m.arc.checkpoint"
+    killed = subprocess.Popen([*TURBOTAG, *command, str(out), "-q"])
+    while not checkpoint.exists() and killed.poll() is None:
+        time.sleep(0.002)
+    killed.kill()
+    killed.wait(60)
+    assert not out.exists(), "it was over before it could be killed"
+    assert (tmp_path / "m.prune.checkpoint").exists()
+    other, resumed, whole = run_all(
+        [*command, out, "-C", 2, "--resume"],
+        [*command, out, "--resume"],
+        [*command, tmp_path / "whole"],
+    )
+    one_sentence(other, 1, "m.prune.checkpoint", "other data or options")
+    assert (resumed.returncode, whole.returncode) == (0, 0)
+    for stage in ("prune", "arc"):
+        assert f"resuming from {tmp_path / 'm'}.{stage}.checkpoint" in resumed.stderr
+    assert "resuming" not in whole.stderr
+    a, b = (Parser.load(str(tmp_path / f)).arrays for f in ("m", "whole"))
+    assert set(a) == set(b)
+    for array in a:
+        assert a[array].tobytes() == b[array].tobytes()
+    assert not list(tmp_path.glob("*.checkpoint"))
