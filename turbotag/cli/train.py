@@ -11,6 +11,7 @@ from turbotag.cli.common import announce_compilation, format_option, names, pair
 
 ONLINE = ("sdca", "dca", "mira", "perceptron", "sgd", "eg", "sag", "sag-nus")
 ALGORITHMS = (*ONLINE, "lbfgs", "cg", "eg-batch", "egr")
+TAG_DEFAULTS = {"order": 1, "constraints": "decode"}
 
 
 class _Train(click.Command):
@@ -226,6 +227,15 @@ def command(
         raise click.UsageError(
             "--decoder, --multi-root, --jackknife and the like need --task parse"
         )
+    only_tags = [n for n in ("target", "scheme", "strict") if rest[n]]
+    only_tags += [n for n in ("order", "constraints") if rest[n] != TAG_DEFAULTS[n]]
+    if task == "parse" and (only_tags or columns or gazetteer):
+        named = [
+            *only_tags,
+            *(["columns"] if columns else []),
+            *(["gazetteer"] if gazetteer else []),
+        ]
+        raise click.UsageError(f"--{named[0]} is for taggers: --task parse has no use for it")
     options = options_for(
         task,
         columns=names(columns),

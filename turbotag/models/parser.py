@@ -101,7 +101,7 @@ class Parser:
         """(n+1, n+1) arc scores, -inf where an arc is no candidate."""
         cuts, heads = self.candidates(matrix, scanner)
         keys = scanner.stage["arc"].keys(matrix, cuts, heads)
-        return _spread(self.tables["arc"].sums(*keys), cuts, heads)
+        return pruning.matrix(self.tables["arc"].sums(*keys), cuts, heads)
 
     def posterior(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """(log Z, (n+1, n+1) probabilities of arcs)."""
@@ -195,16 +195,6 @@ class Parser:
             return cls(header, arrays)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
             raise DataError(f"is damaged: its parts do not fit together ({e})", path) from e
-
-
-@njit(cache=True, nogil=True)
-def _spread(theta, cuts, heads):
-    n = cuts.size - 1
-    scores = np.full((n + 1, n + 1), -np.inf)
-    for m in range(1, n + 1):
-        for e in range(cuts[m - 1], cuts[m]):
-            scores[heads[e], m] = theta[e]
-    return scores
 
 
 @njit(cache=True, nogil=True)

@@ -247,7 +247,11 @@ class ParserTraining:
             texts["prune"] = templates.load("prune")
         if options.labels:
             texts["label"] = templates.load("label")
-        arc_features.parse(texts["arc"], options.template or "parse")  # an error names the file
+        for t in arc_features.parse(texts["arc"], options.template or "parse"):
+            if any(relation not in "hm" for relation, _ in (*t.head, *t.mod)):
+                raise DataError(
+                    f"'{t}' looks beyond the arc, which only labels can", options.template
+                )
         self.block = block = read(options.train, options.format)
         self.mark = fingerprint(options, block)
         ignore = ("lemma", "feats") if options.jackknife else ()

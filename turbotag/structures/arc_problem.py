@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import chain, mixture, projective, tree
+from turbotag.structures.pruning import matrix
 
 DECODERS = ("nonprojective", "projective")
 
@@ -137,8 +138,7 @@ class ArcProblem:
     def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         theta = self.potentials(i, W)
         a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        scores = np.full((b - a + 1, b - a + 1), -np.inf)
-        spread(theta, a, b, self.arcs.cuts, self.arcs.heads, scores)
+        scores = _matrix(theta, a, b, self.arcs.cuts, self.arcs.heads)
         best = projective.argmax if self.projective else tree.argmax
         trees, _ = tree.kbest(scores, self.single_root, k, best)
         stats = np.empty((len(trees), theta.size))
@@ -337,14 +337,6 @@ def _add(i, acc, step, firsts, rows, W):
 
 
 @njit(cache=True, nogil=True)
-def spread(theta, a, b, cuts, heads, scores):
-    """Arc scores of the words a..b-1 into a matrix; the rest of it is left alone."""
-    for t in range(a, b):
-        for e in range(cuts[t], cuts[t + 1]):
-            scores[heads[e], t - a + 1] = theta[e - cuts[a]]
-
-
-@njit(cache=True, nogil=True)
 def indicator(tree_heads, a, b, cuts, heads, z):
     """The candidate arcs that are in a tree."""
     for t in range(a, b):
@@ -354,9 +346,8 @@ def indicator(tree_heads, a, b, cuts, heads, z):
 
 @njit(cache=True, nogil=True)
 def _matrix(theta, a, b, cuts, heads):
-    scores = np.full((b - a + 1, b - a + 1), -np.inf)
-    spread(theta, a, b, cuts, heads, scores)
-    return scores
+    """Arc scores of the sentence of words a..b-1."""
+    return matrix(theta, cuts[a : b + 1], heads[cuts[a] : cuts[b]])
 
 
 @njit(cache=True, nogil=True)

@@ -24,6 +24,17 @@ def full(n):
 
 
 @njit(cache=True, nogil=True)
+def matrix(theta, cuts, heads):
+    """(n+1, n+1) scores of candidate arcs, -inf elsewhere; cuts may begin anywhere."""
+    n = cuts.size - 1
+    scores = np.full((n + 1, n + 1), -np.inf)
+    for m in range(1, n + 1):
+        for e in range(cuts[m - 1] - cuts[0], cuts[m] - cuts[0]):
+            scores[heads[e], m] = theta[e]
+    return scores
+
+
+@njit(cache=True, nogil=True)
 def prune(theta, is_projective, single_root, limit, ratio):
     """(cuts, heads) of the arcs worth keeping, from the scores of all arcs (in `full` order).
 
@@ -31,12 +42,8 @@ def prune(theta, is_projective, single_root, limit, ratio):
     the arcs of the best tree, so that there always is one.
     """
     n = int(np.sqrt(theta.size))
-    every, source = full(n)
-    scores, mu = np.full((n + 1, n + 1), -np.inf), np.empty((n + 1, n + 1))
-    for m in range(1, n + 1):
-        for e in range(every[m - 1], every[m]):
-            scores[source[e], m] = theta[e]
-    best = np.empty(n, np.int32)
+    scores = matrix(theta, *full(n))
+    mu, best = np.empty_like(scores), np.empty(n, np.int32)
     if is_projective:
         projective.inside_outside(scores, single_root, 1.0, mu)
         projective.argmax(scores, single_root, best)
