@@ -106,8 +106,7 @@ class ArcProblem:
         """theta = s + gamma p."""
         theta = self.scores(i, W, scale)
         if self.gamma:
-            a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-            theta[self.gold_arc[a:b] - self._first[i]] -= self.gamma
+            theta[self._gold_arcs(i)] -= self.gamma
         return theta
 
     def scores(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
@@ -149,14 +148,17 @@ class ArcProblem:
     def gold(self, i: int) -> np.ndarray:
         z = self._z[: self._size[i]]
         z[:] = 0.0
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        z[self.gold_arc[a:b] - self._first[i]] = 1.0
+        z[self._gold_arcs(i)] = 1.0
         return z
+
+    def _gold_arcs(self, i: int) -> np.ndarray:
+        """Which of the sentence's parts are its gold arcs."""
+        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
+        return self.gold_arc[a:b] - self.arcs.cuts[a]
 
     def cost(self, i: int, stats: np.ndarray) -> float:
         """Expected number of wrong heads."""
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        return float(b - a - stats[self.gold_arc[a:b] - self._first[i]].sum())
+        return float(self.lengths[i] - stats[self._gold_arcs(i)].sum())
 
     def cost_vector(self, i: int) -> np.ndarray:
         return -self.gold(i)

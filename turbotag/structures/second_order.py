@@ -38,8 +38,8 @@ class Parts(NamedTuple):
     The arcs out of word h, from h outwards, are arcs[first[2h]:first[2h+1]] to the left and
     arcs[first[2h+1]:first[2h+2]] to the right; the root's are not listed, as TREE sees to it that
     it has one. Sibling parts of side k = 2h or 2h+1 begin at siblings[k]: START-END, and with R
-    children START-j, then i-END, then i-j for i < j, row by row. Grandparent parts of word h begin at
-    grands[h]: for each of its candidate heads all its child arcs, left then right; those whose
+    children START-j, then i-END, then i-j for i < j, row by row. Grandparent parts of word h begin
+    at grands[h]: for each of its candidate heads all its child arcs, left then right; those whose
     modifier is that head are in no tree.
     """
 
@@ -332,3 +332,31 @@ def bound(theta, p, beta, single_root, rounds, nu):
 def _logit(p):
     p = min(max(p, 1e-12), 1.0 - 1e-12)
     return math.log(p / (1.0 - p))
+
+
+@njit(cache=True, nogil=True)
+def positions(p):
+    """The words of each part: siblings (head, child, next child), where n+1 is START and n+2 END,
+    and grandparents (grandparent, head, modifier)."""
+    n = p.cuts.size - 1
+    siblings, grands = (
+        np.empty((p.siblings[-1], 3), np.int64),
+        np.empty((p.grands[-1], 3), np.int64),
+    )
+    for h in range(1, n + 1):
+        for k in range(2 * h, 2 * h + 2):
+            R, at = p.first[k + 1] - p.first[k], p.siblings[k]
+            siblings[at] = (h, n + 1, n + 2)
+            for j in range(R):
+                m = p.mods[p.arcs[p.first[k] + j]]
+                siblings[at + 1 + j] = (h, n + 1, m)
+                siblings[at + 1 + R + j] = (h, m, n + 2)
+                for i in range(j):
+                    siblings[at + pair(i, j, R)] = (h, p.mods[p.arcs[p.first[k] + i]], m)
+        children = p.first[2 * h + 2] - p.first[2 * h]
+        for g in range(p.cuts[h] - p.cuts[h - 1]):
+            for j in range(children):
+                m = p.mods[p.arcs[p.first[2 * h] + j]]
+                head = np.int64(p.heads[p.cuts[h - 1] + g])
+                grands[p.grands[h] + g * children + j] = (head, h, m)
+    return siblings, grands

@@ -1,0 +1,104 @@
+"""Features of second-order parts: three words, hashed one by one, and their order and distance.
+
+Templates are written as those of arcs (features/arcs). Siblings are h:, m: and s:, the head, a
+child and the next one outwards, where m is START before the first child and s is END after the
+last; grandparents are g:, h: and m:. `dir` is the order of the three, `dist` adds how far the two
+that no arc joins are apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from turbotag.corpus.hashing import combine, hash_string
+from turbotag.errors import DataError
+from turbotag.features.arcs import PLAIN, ROOT, ArcTemplate, Words
+from turbotag.features.extract import BOUNDARY
+
+SIBLING, GRAND = "hms", "ghm"
+START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)
+APART = (1, 2, 4, 7)  # upper ends of the buckets of `dist`
+
+
+class PartExtractor:
+    """Templates over the three words of a part; `roles` names them in the order of `positions`."""
+
+    def __init__(self, templates: list[ArcTemplate], words: Words, roles: str):
+        self.templates, self.roles = templates, roles
+        atoms = [[a for a in (*t.head, *t.mod)] for t in templates]
+        for template, mine in zip(templates, atoms, strict=True):
+            if template.kind != PLAIN or any(role not in roles for role, _ in mine):
+                raise DataError(
+                    f"'{template}' is not a template over {', '.join(roles)}", "templates"
+                )
+        self._arc = np.array([t.arc for t in templates], np.int64)
+        self._sides = [self._side(role, atoms, words) for role in roles]
+        self._codes = np.array([hash_string(f"{roles} {n}") for n in range(128)], np.uint64)
+
+    def _side(self, role: str, atoms: list, words: Words) -> tuple[np.ndarray, ...]:
+        mine = [[a for r, a in found if r == role] for found in atoms]
+        flat = [a for found in mine for a in found]
+        return (
+            np.array([hash_string(f"{self.roles} {role} {t}") for t in self.templates], np.uint64),
+            np.cumsum([0, *(len(m) for m in mine)]).astype(np.int64),
+            np.array([words.at[a.source] for a in flat], np.int64),
+            np.array([a.offset for a in flat], np.int64),
+        )
+
+    def keys(self, matrix: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(keys, ends) of all parts; positions: (parts, 3), n+1 is START and n+2 END."""
+        x, y, z = (_hash_side(matrix, *side) for side in self._sides)
+        return _keys(x, y, z, positions, self._arc, self._codes, self.roles == SIBLING)
+
+
+@njit(cache=True, nogil=True)
+def _hash_side(matrix, seeds, first, source, offset):
+    """(n+3, templates): hashes of the atoms at each word, 0 where one is empty."""
+    n, J = matrix.shape[0], seeds.size
+    out = np.empty((n + 3, J), np.uint64)
+    for t in range(n + 3):
+        for j in range(J):
+            key = seeds[j]
+            for a in range(first[j], first[j + 1]):
+                p = t + offset[a]
+                if t > n:
+                    value = START if t == n + 1 else END
+                elif p < 0 or p > n:
+                    value = BOUNDARY
+                else:
+                    value = ROOT if p == 0 else matrix[p - 1, source[a]]
+                if value == 0:
+                    key = np.uint64(0)
+                    break
+                key = combine(key, value)
+            out[t, j] = key
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _keys(x, y, z, positions, arc, codes, siblings):
+    n, J = x.shape[0] - 3, arc.size
+    keys, ends = np.empty(positions.shape[0] * J, np.uint64), np.empty(positions.shape[0], np.int64)
+    size = 0
+    for p in range(positions.shape[0]):
+        a, b, c = positions[p, 0], positions[p, 1], positions[p, 2]
+        if siblings:
+            outer = b if c > n else c
+            order = 0 if outer > n else 1 if outer > a else 2
+            apart = abs(b - c) if b <= n and c <= n else 0
+        else:
+            order = 3 * (0 if a == 0 else 1 if a < b else 2) + (1 if b < c else 2)
+            apart = abs(a - c)
+        bucket = 0
+        while bucket < len(APART) and apart > APART[bucket]:
+            bucket += 1
+        if not siblings and c < a:
+            bucket += 8
+        own = (np.uint64(0), codes[order], codes[order] + codes[32 + bucket])
+        for j in range(J):
+            if x[a, j] != 0 and y[b, j] != 0 and z[c, j] != 0:
+                keys[size] = x[a, j] + y[b, j] + z[c, j] + own[arc[j]]
+                size += 1
+        ends[p] = size
+    return keys[:size], ends
