@@ -17,7 +17,7 @@ from turbotag.models.evaluation import evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.jackknife import predicted_tags
 from turbotag.models.parser import Parser
-from turbotag.models.parser_training import ParserTraining, train_parser
+from turbotag.models.parser_training import ParserTraining, score_parser, train_parser
 from turbotag.models.prediction import Output, load, predict
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
@@ -584,3 +584,58 @@ def test_column_files_are_refused(parser, tmp_path):
             evaluate_trees(str(path), parser)
         with pytest.raises(DataError, match=f"{name}: .*CoNLL-U or CoNLL-X"):
             evaluate_trees(TEST, str(path))
+
+
+# ---- Second order -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parts", [("cs",), ("gp",), ("cs", "gp")])
+def test_second_order_parsers(folder, parts):
+    saved, result, made = fit(folder, "second", parts=parts, epochs=4, dev=DEV)
+    assert saved.header["parts"] == list(parts)
+    assert saved.header["certified"] is False
+    assert result.certificate.primal > 0.0  # a loss made of the bound is never negative
+    block = read(TEST)
+    found = saved.parse(block, probabilities=True)
+    check_trees(block, found.heads, single_root=True)
+    np.testing.assert_array_equal(found.heads, made.parse(block).heads)
+    assert found.head_probability.min() >= 0.0
+    assert found.head_probability.max() <= 1.0 + 1e-9
+    assert score_parser(saved, block).conventions["nopunct"].uas > 0.95
+    with pytest.raises(UsageError, match="first-order"):
+        predict(saved, TEST, io.BytesIO(), Output(nbest=2))
+
+
+def test_second_order_dev_score_is_that_of_the_parser(folder, small):
+    options = options_for("parse", train=small, dev=DEV, parts=("cs", "gp"), drop=0.0, epochs=2)
+    path, trace = str(folder / "dev"), Trace()
+    made, _ = train_parser(options, path, trace)
+    shown = made.header["scores"]["dev"]["conventions"]["nopunct"]["uas"]
+    assert trace.rows[-1].dev == pytest.approx(shown, abs=0.005)  # weights are float16 in the model
+
+
+def test_second_order_losses_are_never_negative(folder, small):
+    options = options_for("parse", train=small, parts=("cs", "gp"), loss="crf")
+    training = ParserTraining(options, str(folder / "x"), lambda line: None)
+    training.prune()
+    problem = training.arc_problem().problem
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 0.1, 1.0):
+        W = scale * rng.normal(size=problem.shape)
+        for i in range(problem.n):
+            value, theta, _ = problem.oracle(i, W)
+            assert value - theta @ problem.gold(i) >= -1e-9 * max(1.0, abs(value))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"parts": ("as",)}, "cs, gp"),
+        ({"parts": ("cs",), "decoder": "projective"}, "non-projective"),
+        ({"parts": ("cs",), "prune": False}, "prune"),
+        ({"parts": ("cs",), "loss": "svm"}, "finite beta"),
+    ],
+)
+def test_wrong_second_order_options(folder, small, options, words):
+    with pytest.raises(UsageError, match=words):
+        fit(folder, "refused", train=small, **options)

@@ -5,7 +5,9 @@ import pytest
 
 from tests.tree_oracles import EnumeratedTrees
 from turbotag.structures import projective, tree
-from turbotag.structures.pruning import LIMIT, RATIO, full, prune, with_gold
+from turbotag.structures.pruning import WIDE, full, prune, with_gold
+
+LIMIT, RATIO = WIDE
 
 BOTH = pytest.mark.parametrize("is_projective", [False, True], ids=["tree", "projective"])
 ROOTS = pytest.mark.parametrize("single_root", [True, False], ids=["single", "multi"])

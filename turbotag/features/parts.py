@@ -26,7 +26,7 @@ class PartExtractor:
 
     def __init__(self, templates: list[ArcTemplate], words: Words, roles: str):
         self.templates, self.roles = templates, roles
-        atoms = [[a for a in (*t.head, *t.mod)] for t in templates]
+        atoms = [[*t.head, *t.mod] for t in templates]
         for template, mine in zip(templates, atoms, strict=True):
             if template.kind != PLAIN or any(role not in roles for role, _ in mine):
                 raise DataError(

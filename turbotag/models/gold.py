@@ -61,6 +61,7 @@ class Options:
     crossing: str = "lift"
     labels: bool = True
     prune: bool = True
+    parts: tuple[str, ...] = ()
     min_count: int = 4
     drop: float = 0.01
     jackknife: int = 0

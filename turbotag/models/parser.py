@@ -13,11 +13,13 @@ from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features import arcs as arc_features
 from turbotag.features.arcs import ArcExtractor, Words
+from turbotag.features.parts import GRAND, SIBLING, PartExtractor
 from turbotag.features.weights import WeightTable
 from turbotag.models import store
-from turbotag.structures import projective, pruning, tree
+from turbotag.structures import projective, pruning, second_order, tree
 
 STAGES = ("prune", "arc", "label")
+PARTS = {"siblings": SIBLING, "grandparents": GRAND}  # template sets that belong to `arc`
 Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
 
 
@@ -27,7 +29,12 @@ class Scanner:
     def __init__(self, templates: dict[str, str], ignore: tuple[str, ...] = ()):
         parsed = {s: arc_features.parse(text, "templates") for s, text in templates.items()}
         self.words = Words(*parsed.values(), ignore=ignore)
-        self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items()}
+        self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items() if s not in PARTS}
+        self.parts = {
+            s: PartExtractor(parsed[s], self.words, roles)
+            for s, roles in PARTS.items()
+            if s in parsed
+        }
 
     def matrix(self, block: Block) -> np.ndarray:
         if not block.format.ids:
@@ -35,6 +42,26 @@ class Scanner:
                 f"is {block.format.name}, but a parser reads CoNLL-U or CoNLL-X", block.path
             )
         return self.words.matrix(block)
+
+    def keys(
+        self, matrix: np.ndarray, cuts: np.ndarray, heads: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(keys, ends) of the parts of a sentence: its arcs and, at second order, the siblings and
+        grandparents over them."""
+        keys, ends = self.stage["arc"].keys(matrix, cuts, heads)
+        if not self.parts:
+            return keys, ends
+        p = second_order.parts(cuts, heads)
+        all_keys, all_ends, size = [keys], [ends], keys.size
+        for name, positions in zip(PARTS, second_order.positions(p), strict=True):
+            if name in self.parts:
+                keys, ends = self.parts[name].keys(matrix, positions)
+            else:
+                keys, ends = np.zeros(0, np.uint64), np.zeros(len(positions), np.int64)
+            all_keys.append(keys)
+            all_ends.append(ends + size)
+            size += keys.size
+        return np.concatenate(all_keys), np.concatenate(all_ends)
 
 
 @dataclass
@@ -71,6 +98,7 @@ class Parser:
         if "label" in header["templates"]:
             self.label_rows = KeyTable.of(arrays["label.keys"])
             self.label_weights = arrays["label.weights"].astype(np.float32)
+        self.second_order: bool = bool(header["parts"])
         self.extractor = self.new_extractor()
 
     def new_extractor(self) -> Scanner:
@@ -93,15 +121,22 @@ class Parser:
             self.tables["prune"].sums(*keys),
             self.projective,
             self.single_root,
-            pruning.LIMIT,
-            pruning.RATIO,
+            *(pruning.NARROW if self.header["parts"] else pruning.WIDE),
         )
 
     def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n+1, n+1) arc scores, -inf where an arc is no candidate."""
+        """(n+1, n+1) arc scores of a first-order model, -inf where an arc is no candidate."""
         cuts, heads = self.candidates(matrix, scanner)
-        keys = scanner.stage["arc"].keys(matrix, cuts, heads)
-        return pruning.matrix(self.tables["arc"].sums(*keys), cuts, heads)
+        theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
+        return pruning.matrix(theta, cuts, heads)
+
+    def beliefs(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
+        """(n+1, n+1) approximate probabilities of arcs at second order, -inf for no candidate."""
+        cuts, heads = self.candidates(matrix, scanner)
+        theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
+        nu, p = np.empty_like(theta), second_order.parts(cuts, heads)
+        second_order.bound(theta, p, self.beta, self.single_root, self.header["rounds"], nu)
+        return pruning.matrix(nu, cuts, heads)
 
     def posterior(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """(log Z, (n+1, n+1) probabilities of arcs)."""
@@ -127,7 +162,7 @@ class Parser:
         return out
 
     def nbest(self, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """((m, n) heads, (m,) probabilities) of the best trees."""
+        """((m, n) heads, (m,) probabilities) of the best trees, at first order."""
         log_z, _ = self.posterior(scores)
         best = projective.argmax if self.projective else tree.argmax
         heads, values = tree.kbest(scores, self.single_root, k, best)
@@ -158,13 +193,16 @@ class Parser:
     def _sentence(
         self, matrix: np.ndarray, scanner: Scanner, decode: str, at: slice, out: Parsed
     ) -> None:
-        scores = self.scores(matrix, scanner)
         mu = np.zeros(0)
-        if decode == "posterior" or out.head_probability is not None:
-            _, mu = self.posterior(scores)
-        heads = self.best(
-            scores if decode == "viterbi" else np.where(scores > -np.inf, mu, -np.inf)
-        )
+        if self.second_order:
+            mu = self.beliefs(matrix, scanner)
+            heads = self.best(mu)
+        else:
+            scores = self.scores(matrix, scanner)
+            if decode == "posterior" or out.head_probability is not None:
+                _, mu = self.posterior(scores)
+            expected = np.where(scores > -np.inf, mu, -np.inf) if decode == "posterior" else scores
+            heads = self.best(expected)
         labels = self.label_scores(matrix, heads, scanner)
         out.heads[at], out.labels[at] = heads, labels.argmax(axis=1)
         if out.head_probability is not None and out.label_probability is not None:
@@ -185,7 +223,7 @@ class Parser:
         try:
             if "arc" not in header["templates"]:
                 raise ValueError("it has no arc templates")
-            for stage in header["templates"]:
+            for stage in header["templates"].keys() - PARTS.keys():
                 keys, weights = arrays[f"{stage}.keys"], arrays[f"{stage}.weights"]
                 shape = (keys.size, len(header["labels"])) if stage == "label" else (keys.size,)
                 if keys.dtype != np.uint64 or weights.shape != shape:

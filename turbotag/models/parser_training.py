@@ -16,7 +16,6 @@ from turbotag.corpus.reader import Block, read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
 from turbotag.features import templates
-from turbotag.features.arcs import ArcExtractor
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
@@ -28,8 +27,10 @@ from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
 from turbotag.structures.arc_problem import DECODERS, ArcProblem, Arcs, best_trees
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.second_order_problem import ROUNDS, SecondOrderProblem, believed_trees
 
 CROSSING = ("lift", "skip")
+PART_FILES = {"cs": "siblings", "gp": "grandparents"}
 PRUNER: dict[str, Any] = {
     "algorithm": "dca",
     "loss": "crf",
@@ -131,25 +132,28 @@ def candidates(bank: Treebank, parser: Parser, scanner: Scanner, add_gold: bool)
     return Candidates(np.concatenate(cuts), np.concatenate(heads), found)
 
 
-def index(bank: Treebank, extractor: ArcExtractor, arcs: Candidates, min_count: int) -> KeyTable:
+Keys = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def index(bank: Treebank, features: Keys, arcs: Candidates, min_count: int) -> KeyTable:
     """A row for each feature of a gold arc and, if min_count is not 0, for each that is seen on at
-    least so many candidate arcs."""
+    least so many candidate arcs (or parts)."""
     table = KeyTable(1 << 16)
     for a, b in bank:
         gold = np.arange(b - a + 1), bank.heads[a:b]
-        table.insert(extractor.keys(bank.matrix[a:b], *gold)[0])
+        table.insert(features(bank.matrix[a:b], *gold)[0])
     if min_count:
-        total = len(extractor.templates) * arcs.heads.size
+        total = 128 * arcs.heads.size
         counts = np.zeros(1 << min(max(total, 1 << 16).bit_length(), 28), np.uint8)
         for a, b in bank:
-            _count(extractor.keys(bank.matrix[a:b], *arcs.of(a, b))[0], counts)
+            _count(features(bank.matrix[a:b], *arcs.of(a, b))[0], counts)
         for a, b in bank:
-            keys = extractor.keys(bank.matrix[a:b], *arcs.of(a, b))[0]
+            keys = features(bank.matrix[a:b], *arcs.of(a, b))[0]
             table.insert(_frequent(keys, counts, min(min_count, 255)))
     return table
 
 
-def arc_rows(bank: Treebank, extractor: ArcExtractor, arcs: Candidates, table: KeyTable) -> Arcs:
+def arc_rows(bank: Treebank, features: Keys, arcs: Candidates, table: KeyTable) -> Arcs:
     """The features of all candidate arcs that have a row, numbered within their sentences."""
     seen, number = np.full(table.size, -1, np.int32), np.empty(table.size, np.int32)
     rows: list[np.ndarray] = []
@@ -157,7 +161,7 @@ def arc_rows(bank: Treebank, extractor: ArcExtractor, arcs: Candidates, table: K
     ends: list[np.ndarray] = []
     firsts, size = [0], 0
     for i, (a, b) in enumerate(bank):
-        keys, end = extractor.keys(bank.matrix[a:b], *arcs.of(a, b))
+        keys, end = features(bank.matrix[a:b], *arcs.of(a, b))
         mine, here = _localise(table.lookup(keys), end, i, seen, number)
         rows.append(mine)
         local.append(here)
@@ -247,6 +251,7 @@ class ParserTraining:
             texts["prune"] = templates.load("prune")
         if options.labels:
             texts["label"] = templates.load("label")
+        texts |= {PART_FILES[p]: templates.load(PART_FILES[p]) for p in options.parts}
         for t in arc_features.parse(texts["arc"], options.template or "parse"):
             if any(relation not in "hm" for relation, _ in (*t.head, *t.mod)):
                 raise DataError(
@@ -269,6 +274,8 @@ class ParserTraining:
             "decoder": options.decoder,
             "single_root": self.single_root,
             "templates": {},
+            "parts": list(options.parts),
+            "rounds": ROUNDS,
             "ignore": list(ignore),
             "tags": f"{options.jackknife}-fold predicted" if options.jackknife else "gold",
             "loss": {"beta": str(loss.beta)},
@@ -319,7 +326,8 @@ class ParserTraining:
         size = np.abs(weights).max(axis=1)
         keep = size > DROP[name] * self.options.drop * size.max(initial=0.0)
         kept = weights[keep] if name == "label" else weights[keep, 0]
-        self.header["templates"] = {**self.header["templates"], name: self.texts[name]}
+        added = [name, *(self.scanner.parts if name == "arc" else ())]
+        self.header["templates"] |= {n: self.texts[n] for n in added}
         self.arrays[f"{name}.keys"] = keys[keep]
         self.arrays[f"{name}.weights"] = kept.astype(np.float16)
         self.echo(f"{name}: kept {int(keep.sum())} of {keys.size} rows")
@@ -350,8 +358,8 @@ class ParserTraining:
         options = replace(self.options, **PRUNER, params={}, stop_gap=None, patience=None)
         arcs = candidates(self.bank, self.parser(), self.scanner, False)
         extractor = self.scanner.stage["prune"]
-        table = index(self.bank, extractor, arcs, 0)
-        features = arc_rows(self.bank, extractor, arcs, table)
+        table = index(self.bank, extractor.keys, arcs, 0)
+        features = arc_rows(self.bank, extractor.keys, arcs, table)
         problem = ArcProblem(
             features,
             self.bank.heads,
@@ -368,35 +376,40 @@ class ParserTraining:
         """The arcs themselves, as a training problem."""
         options, bank = self.options, self.bank
         self.echo("== arcs ==")
-        parser, extractor = self.parser(), self.scanner.stage["arc"]
+        parser, extract = self.parser(), self.scanner.keys
         arcs = candidates(bank, parser, self.scanner, True)
         self._report("training", bank, arcs)
-        table = index(bank, extractor, arcs, options.min_count)
-        features = arc_rows(bank, extractor, arcs, table)
+        table = index(bank, extract, arcs, options.min_count)
+        features = arc_rows(bank, extract, arcs, table)
+        n_templates = len(self.scanner.stage["arc"].templates)
+        n_templates += sum(len(e.templates) for e in self.scanner.parts.values())
         self.echo(
-            f"{len(extractor.templates)} templates, {table.size} rows, "
-            f"{features.local.size / arcs.heads.size:.1f} features an arc, "
+            f"{n_templates} templates, {table.size} rows, "
+            f"{features.local.size / features.ends.size:.1f} features a part, "
+            f"{features.ends.size / bank.heads.size:.1f} parts a word, "
             f"{features.nbytes / 1e6:.0f} MB"
         )
-        problem = ArcProblem(
-            features,
-            bank.heads,
-            table.size,
-            self.loss.beta,
-            self.loss.gamma,
-            options.decoder,
-            self.single_root,
+        beta, gamma = self.loss.beta, self.loss.gamma
+        problem = (
+            SecondOrderProblem(features, bank.heads, table.size, beta, gamma, self.single_root)
+            if self.scanner.parts
+            else ArcProblem(
+                features, bank.heads, table.size, beta, gamma, options.decoder, self.single_root
+            )
         )
         if not self.dev:
             return ArcTask(problem, table, None)
         found = candidates(self.dev, parser, self.scanner, False)
         self._report("dev", self.dev, found)
-        dev_features = arc_rows(self.dev, extractor, found, table)
+        dev_features = arc_rows(self.dev, extract, found, table)
         forms, upos = words_of(self.dev.block)
         gold, sentences = self.dev.heads, self.dev.sentences
 
         def dev_score(W: np.ndarray) -> float:
-            heads = best_trees(dev_features, W, options.decoder, self.single_root)
+            if self.scanner.parts:
+                heads = believed_trees(dev_features, W, beta, self.single_root, ROUNDS)
+            else:
+                heads = best_trees(dev_features, W, options.decoder, self.single_root)
             return score_trees(gold, heads, sentences, forms, upos).main
 
         return ArcTask(problem, table, dev_score)
@@ -466,6 +479,13 @@ def check_parse(options: Options) -> None:
         raise UsageError(f"decoder is one of {', '.join(DECODERS)}")
     if options.crossing not in CROSSING:
         raise UsageError(f"crossing is one of {', '.join(CROSSING)}")
+    unknown = [p for p in options.parts if p not in PART_FILES]
+    if unknown:
+        raise UsageError(f"parts are {', '.join(PART_FILES)}, not {unknown[0]!r}")
+    if options.parts and options.decoder == "projective":
+        raise UsageError("--parts needs the non-projective decoder")
+    if options.parts and not options.prune:
+        raise UsageError("--parts needs pruned arcs: leave out --no-prune")
     if options.min_count < 0:
         raise UsageError(f"min-count is {options.min_count}: it must not be negative")
     if not 0.0 <= options.drop < 1.0:
@@ -503,6 +523,7 @@ def train_parser(
     labelled = training.label() if options.labels else None
     header = training.header
     header |= provenance(options, training.block, command) | fitted.header
+    header["certified"] = not options.parts
     if labelled:
         header["label_certificate"] = labelled.header["certificate"]
     parser = training.parser()

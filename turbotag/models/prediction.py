@@ -14,7 +14,7 @@ import numpy as np
 from turbotag.corpus.formats import given_names
 from turbotag.corpus.reader import Block, display_name, stream
 from turbotag.corpus.writer import Edits
-from turbotag.errors import DataError
+from turbotag.errors import DataError, UsageError
 from turbotag.features.extract import Extractor
 from turbotag.models import store
 from turbotag.models.parser import Parsed, Parser, Scanner
@@ -110,6 +110,8 @@ def annotate(model: Model, block: Block, extractor: Extractor | Scanner, output:
 def parse_block(parser: Parser, block: Block, scanner: Scanner, output: Output) -> bytes:
     """The bytes of a block with its trees."""
     if output.nbest > 1:
+        if parser.second_order:
+            raise UsageError("--nbest is for first-order parsers: this one has second-order parts")
         matrix = scanner.matrix(block)
 
         def best(a: int, b: int) -> Iterator[Answer]:

@@ -60,6 +60,8 @@ def _origin(h: dict[str, Any]) -> list[str]:
         "versions     " + ", ".join(f"{k} {v}" for k, v in h["versions"].items()),
         f"seed         {h['seed']}",
     ]
+    if not h.get("certified", True):
+        lines[5] = lines[5].replace("certificate ", "uncertified ")
     return [*lines, f"licence      {h['licence']}"] if h["licence"] else lines
 
 

@@ -7,7 +7,9 @@ from numba import njit
 
 from turbotag.structures import projective, tree
 
-LIMIT, RATIO = 10, 1e-4  # heads kept for a word, and how improbable they may be beside the best
+# Heads kept for a word, and how improbable they may be beside the best: for arcs, and for
+# second-order parts, whose number grows with the square.
+WIDE, NARROW = (10, 1e-4), (8, 3e-4)
 
 
 @njit(cache=True, nogil=True)

@@ -26,9 +26,9 @@ from numba import njit
 
 from turbotag.structures import tree
 
-TREE_SHARE = 0.7  # c_T: the least excess on random graphs, see the tests
+TREE_SHARE = 0.5  # c_T: 0.7 has less excess on random graphs, but parses 0.4 % fewer words right
 DAMPING = 0.5
-WIDEST = 600.0  # paths with larger scores go through logarithms
+HIGHEST = 400.0  # paths with larger scores go through logarithms
 FAST = {"reassoc", "contract", "nsz"}
 
 
@@ -165,7 +165,7 @@ def _automata(eu, ev, es, eg, p, mu_u, mu_v, mu_s, mu_g):
                 z[side, g] = sum_z
                 weight[g] *= sum_z
             z_h += weight[g]
-        if not (z_h > 1e-290 and z_h < 1e290):
+        if not (z_h > 1e-87 and z_h < 1e290):
             return np.nan
         total += math.log(z_h)
         for g in range(p.cuts[h] - begin):
@@ -257,16 +257,30 @@ def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
 
 
 @njit(cache=True, nogil=True)
+def _highest(values):
+    top = 0.0
+    for i in range(values.size):
+        top = max(top, values[i])
+    return top
+
+
+@njit(cache=True, nogil=True)
 def automata(u, v, s, g, p, mu_u, mu_v, mu_s, mu_g):
-    """sum_h log Z_h of scores u (arcs as children), v (as heads), s and g, and all marginals."""
-    longest = 1
-    for k in range(2, 2 * p.cuts.size):
-        longest = max(longest, p.first[k + 1] - p.first[k])
-    width = 0.0
-    for values in (u, s, g):
-        for i in range(values.size):
-            width = max(width, abs(values[i]))
-    if 3.0 * width * (2.0 * longest + 2.0) <= WIDEST:
+    """sum_h log Z_h of scores u (arcs as children), v (as heads), s and g, and all marginals.
+
+    Exponentials hold if no path can rise above e^HIGHEST: then what underflows on the way to a sum
+    of at least e^-200 is too small to matter.
+    """
+    path = 0.0
+    for h in range(1, p.cuts.size):
+        top = _highest(g[p.grands[h] : p.grands[h + 1]])
+        for k in range(2 * h, 2 * h + 2):
+            R = p.first[k + 1] - p.first[k]
+            total = R * top + (R + 1) * _highest(s[p.siblings[k] : p.siblings[k + 1]])
+            for j in range(R):
+                total += max(u[p.arcs[p.first[k] + j]], 0.0)
+            path = max(path, total)
+    if path <= HIGHEST:
         shift, ev = 0.0, np.empty_like(v)
         for m in range(1, p.cuts.size):
             top = v[p.cuts[m - 1] : p.cuts[m]].max()

@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.structures import mixture, second_order
-from turbotag.structures.arc_problem import ArcProblem, Arcs
+from turbotag.structures import mixture, second_order, tree
+from turbotag.structures.arc_problem import ArcProblem, Arcs, _scores
+from turbotag.structures.pruning import matrix
 from turbotag.structures.second_order import Parts
 
-ROUNDS = 5
+ROUNDS = 8
 
 
 class SecondOrderProblem(ArcProblem):
@@ -83,3 +84,22 @@ class SecondOrderProblem(ArcProblem):
     ) -> tuple[float, float]:
         p = self.parts[i]
         return mixture.step(p.cuts, mu, nu, gap, curvature, self.beta, False)
+
+
+def believed_trees(
+    arcs: Arcs, W: np.ndarray, beta: float, single_root: bool, rounds: int
+) -> np.ndarray:
+    """(words,) heads with the fewest expected errors, for every sentence."""
+    out = np.empty(arcs.sentences[-1], np.int32)
+    w = np.empty(int(np.diff(arcs.firsts).max()))
+    cuts, begin = arcs.sentences.tolist(), 0
+    for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        first = arcs.cuts[a]
+        p = second_order.parts(arcs.cuts[a : b + 1] - first, arcs.heads[first : arcs.cuts[b]])
+        theta = np.empty(second_order.size(p))
+        _scores(i, begin, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
+        begin += theta.size
+        nu = np.empty_like(theta)
+        second_order.bound(theta, p, beta, single_root, rounds, nu)
+        tree.argmax(matrix(nu, p.cuts, p.heads), single_root, out[a:b])
+    return out
