@@ -161,7 +161,8 @@ class _Train(click.Command):
 @click.option(
     "--drop",
     type=float,
-    help="parse: leave weights below this share of the largest out of the model file [0.01].",
+    help="parse: leave weights below this share of the largest out of the model file [0.01; with "
+    "--parts 0.005].",
 )
 @click.option(
     "--jackknife",

@@ -28,7 +28,8 @@ from turbotag.structures import tree
 
 TREE_SHARE = 0.5  # c_T: 0.7 has less excess on random graphs, but parses 0.4 % fewer words right
 DAMPING = 0.5
-HIGHEST = 400.0  # paths with larger scores go through logarithms
+CERTAIN = 1e-6  # beyond this the split of an arc is not moved further
+HIGHEST = 600.0  # paths with larger scores go through logarithms
 FAST = {"reassoc", "contract", "nsz"}
 
 
@@ -165,7 +166,7 @@ def _automata(eu, ev, es, eg, p, mu_u, mu_v, mu_s, mu_g):
                 z[side, g] = sum_z
                 weight[g] *= sum_z
             z_h += weight[g]
-        if not (z_h > 1e-87 and z_h < 1e290):
+        if not (z_h > 1e-30 and z_h < 1e290):
             return np.nan
         total += math.log(z_h)
         for g in range(p.cuts[h] - begin):
@@ -269,7 +270,7 @@ def automata(u, v, s, g, p, mu_u, mu_v, mu_s, mu_g):
     """sum_h log Z_h of scores u (arcs as children), v (as heads), s and g, and all marginals.
 
     Exponentials hold if no path can rise above e^HIGHEST: then what underflows on the way to a sum
-    of at least e^-200 is too small to matter.
+    of at least 1e-30 is too small to matter.
     """
     path = 0.0
     for h in range(1, p.cuts.size):
@@ -344,7 +345,7 @@ def bound(theta, p, beta, single_root, rounds, nu):
 
 @njit(cache=True, nogil=True)
 def _logit(p):
-    p = min(max(p, 1e-12), 1.0 - 1e-12)
+    p = min(max(p, CERTAIN), 1.0 - CERTAIN)
     return math.log(p / (1.0 - p))
 
 
