@@ -634,6 +634,7 @@ def test_second_order_losses_are_never_negative(folder, small):
         ({"parts": ("cs",), "decoder": "projective"}, "non-projective"),
         ({"parts": ("cs",), "prune": False}, "prune"),
         ({"parts": ("cs",), "loss": "svm"}, "finite beta"),
+        ({"parts": ("cs",), "algorithm": "sdca", "loss": "crf"}, "dca or sgd"),
     ],
 )
 def test_wrong_second_order_options(folder, small, options, words):

@@ -35,11 +35,11 @@ def announce_compilation() -> None:
         say("compiling the kernels: this happens once after installation and takes half a minute")
 
 
-def names(text: str | None) -> tuple[str, ...] | None:
-    """A comma-separated list of column names."""
+def names(text: str | None, option: str = "--columns") -> tuple[str, ...] | None:
+    """A comma-separated list of names, of columns unless told otherwise."""
     found = tuple(n.strip() for n in text.split(",")) if text else None
     if found and len(set(found)) < len(found):
-        raise click.UsageError(f"--columns names a column twice: {text}")
+        raise click.UsageError(f"{option} has a name twice: {text}")
     return found
 
 

@@ -112,6 +112,9 @@ class _Train(click.Command):
     help="sdca: how sentences are drawn [gap].",
 )
 @click.option("--nonuniform", type=float, help="sdca: share of draws that are not uniform [0.8].")
+@click.option(
+    "--accelerate", type=click.Choice(["yes", "no"]), help="eg-batch: accelerated steps [yes]."
+)
 @click.option("--kbest", type=int, help="mira: number of constraints for each sentence [1].")
 @click.option("--eta", type=float, help="sgd, eg: first step [sgd: picked, eg: 0.5].")
 @click.option(
@@ -124,8 +127,8 @@ class _Train(click.Command):
 @click.option(
     "--patience", type=int, help="Stop after this many epochs without a better dev score."
 )
-@click.option("--max-oracle-calls", type=int, help="Stop after this many inferences.")
-@click.option("--max-seconds", type=float, help="Stop after this long.")
+@click.option("--max-oracle-calls", type=int, help="Stop after this many inferences (a stage).")
+@click.option("--max-seconds", type=float, help="Stop after this long (a stage).")
 @click.option("--init", metavar="MODEL", help="Start from the weights of another model.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option(
@@ -173,7 +176,11 @@ class _Train(click.Command):
 )
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")
-@click.option("--resume", is_flag=True, help="Continue from MODEL.checkpoint if there is one.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Continue from MODEL.checkpoint, or those of stages, if there are.",
+)
 @click.option(
     "--checkpoint-seconds",
     type=float,
@@ -192,6 +199,7 @@ def command(
     nonuniform: float | None,
     kbest: int | None,
     eta: float | None,
+    accelerate: str | None,
     skip_line_search: bool | None,
     log: str | None,
     resume: bool,
@@ -227,6 +235,7 @@ def command(
         "nonuniform": nonuniform,
         "kbest": kbest,
         "eta": eta,
+        "accelerate": accelerate,
         "skip-line-search": skip_line_search or None,
     }
     only_parse = ("decoder", "multi_root", "crossing", "min_count", "drop", "jackknife")
@@ -251,7 +260,7 @@ def command(
         params={k: v for k, v in given.items() if v is not None},
         labels=not no_labels,
         prune=not no_prune,
-        parts=names(parts) or (),
+        parts=names(parts, "--parts") or (),
         **rest,
     )
     (check_parse if task == "parse" else check)(options)

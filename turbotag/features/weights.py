@@ -25,7 +25,7 @@ class WeightTable:
     lines: (buckets, 8) uint64: the tags, then mark and weight (float32) of each slot. The lower
     bits of a key choose its bucket, the upper half is its mark, eight bits between are its tag;
     what a full bucket cannot hold goes into the next. A key that is not in the table is taken for
-    one that is with probability below 2^-36.
+    one that is with probability below 2^-29.
     """
 
     def __init__(self, keys: np.ndarray, weights: np.ndarray):

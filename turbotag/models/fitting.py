@@ -35,6 +35,9 @@ def fingerprint(options: Options, block: Block) -> str:
     free = ("licence", "max_oracle_calls", "max_seconds", "epochs")
     settings = {k: v for k, v in asdict(options).items() if k not in free}
     settings["data"] = sha256(block)
+    for path in (options.dev, options.template, options.init, *options.gazetteers.values()):
+        if path and Path(path).is_file():
+            settings[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return json.dumps(settings, sort_keys=True, default=str)
 
 
@@ -65,8 +68,9 @@ def check(options: Options) -> None:
         raise UsageError("patience must be at least 1 and needs --dev")
     if options.seed < 0:
         raise UsageError(f"seed is {options.seed}: it must not be negative")
-    if options.params.get("eta", 0.0) < 0:
-        raise UsageError(f"eta is {options.params['eta']}: it must not be negative")
+    eta = options.params.get("eta", 1.0)
+    if eta < 0 or (eta == 0 and options.algorithm != "sgd"):
+        raise UsageError(f"eta is {eta}: it must be positive (0 lets sgd pick one)")
     for name, limit in (
         ("max-oracle-calls", options.max_oracle_calls),
         ("max-seconds", options.max_seconds),
@@ -123,10 +127,12 @@ class Checkpoint:
 
 @dataclass
 class Fitted:
-    """The outcome of one optimizer run, and what it adds to a model's header."""
+    """The outcome of one optimizer run, what it adds to a model's header, and whether its
+    certificate is one."""
 
     result: Result
     header: dict[str, Any]
+    certified: bool
 
 
 def provenance(options: Options, block: Block, command: str) -> dict[str, Any]:
@@ -185,4 +191,5 @@ def fit(
             "certificate": result.certificate.as_dict(),
             "epochs": optimizer.epochs,
         },
+        getattr(problem, "certified", True),
     )

@@ -18,7 +18,6 @@ from turbotag.features.weights import WeightTable
 from turbotag.models import store
 from turbotag.structures import projective, pruning, second_order, tree
 
-STAGES = ("prune", "arc", "label")
 PARTS = {"siblings": SIBLING, "grandparents": GRAND}  # template sets that belong to `arc`
 Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
 
@@ -178,7 +177,7 @@ class Parser:
         probabilities: bool = False,
     ) -> Parsed:
         """Trees of all sentences; decode is viterbi (the best tree) or posterior (the tree with
-        the fewest expected wrong heads)."""
+        the fewest expected wrong heads, which is all that there is at second order)."""
         scanner = scanner or self.extractor
         matrix = scanner.matrix(block)
         n = block.n_tokens

@@ -30,18 +30,24 @@ from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.second_order_problem import ROUNDS, SecondOrderProblem, believed_trees
 
 CROSSING = ("lift", "skip")
+APPROXIMATE = ("dca", "sgd")  # what does not mind that log Z is a bound
 PART_FILES = {"cs": "siblings", "gp": "grandparents"}
 PRUNER: dict[str, Any] = {
     "algorithm": "dca",
+    "params": {},
     "loss": "crf",
     "beta": None,
     "gamma": None,
     "C": 0.03,
     "epochs": 4,
+    "stop_gap": None,
+    "patience": None,
+    "max_seconds": None,
+    "max_oracle_calls": None,
 }
 LABEL_COUNT = 2  # a feature of the labeler is seen at least this often
 LABEL_C = 3.0  # the labeler wants less regularization than the arcs, by this factor
-DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop: see ParserTraining.stage
+DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop, for the rows of each stage
 
 
 @dataclass
@@ -143,7 +149,9 @@ def index(bank: Treebank, features: Keys, arcs: Candidates, min_count: int) -> K
         gold = np.arange(b - a + 1), bank.heads[a:b]
         table.insert(features(bank.matrix[a:b], *gold)[0])
     if min_count:
-        total = 128 * arcs.heads.size
+        some = [(a, b) for a, b in bank][:100]
+        seen = sum(features(bank.matrix[a:b], *arcs.of(a, b))[0].size for a, b in some)
+        total = int(seen / max(1, arcs.cuts[some[-1][1]]) * arcs.heads.size)
         counts = np.zeros(1 << min(max(total, 1 << 16).bit_length(), 28), np.uint8)
         for a, b in bank:
             _count(features(bank.matrix[a:b], *arcs.of(a, b))[0], counts)
@@ -262,6 +270,7 @@ class ParserTraining:
         ignore = ("lemma", "feats") if options.jackknife else ()
         self.scanner = Scanner(texts, ignore)
         self._check_columns()
+        dev = read(options.dev, options.format) if options.dev else None
         if options.jackknife:
             read_treebank(block, self.scanner, self.single_root)  # what is wrong is found first
             block = predicted_tags(block, options.jackknife, options.seed, echo)
@@ -283,9 +292,7 @@ class ParserTraining:
         self.texts, self.loss = texts, loss
         self.arrays: dict[str, np.ndarray] = {}
         self.checkpoints: list[Checkpoint] = []
-        self.dev: Treebank | None = None
-        if options.dev:
-            self.dev = read_treebank(read(options.dev, options.format), self.scanner, False)
+        self.dev = read_treebank(dev, self.scanner, False) if dev else None
 
     def _check_columns(self) -> None:
         """Templates must not read the tree that is to be predicted."""
@@ -355,7 +362,7 @@ class ParserTraining:
     def prune(self) -> None:
         """A small model of tags that leaves a handful of heads a word."""
         self.echo("== pruning model ==")
-        options = replace(self.options, **PRUNER, params={}, stop_gap=None, patience=None)
+        options = replace(self.options, **PRUNER)
         arcs = candidates(self.bank, self.parser(), self.scanner, False)
         extractor = self.scanner.stage["prune"]
         table = index(self.bank, extractor.keys, arcs, 0)
@@ -482,14 +489,21 @@ def check_parse(options: Options) -> None:
     unknown = [p for p in options.parts if p not in PART_FILES]
     if unknown:
         raise UsageError(f"parts are {', '.join(PART_FILES)}, not {unknown[0]!r}")
+    if options.parts and options.algorithm not in APPROXIMATE:
+        raise UsageError(
+            f"--parts is trained by {' or '.join(APPROXIMATE)}; "
+            f"{options.algorithm} needs the exact log Z"
+        )
+    if options.parts and not losses.loss(options.loss, options.beta, options.gamma).smooth:
+        raise UsageError("--parts needs a loss with finite beta")
     if options.parts and options.decoder == "projective":
         raise UsageError("--parts needs the non-projective decoder")
     if options.parts and not options.prune:
         raise UsageError("--parts needs pruned arcs: leave out --no-prune")
     if options.min_count < 0:
         raise UsageError(f"min-count is {options.min_count}: it must not be negative")
-    if not 0.0 <= options.drop < 1.0:
-        raise UsageError(f"drop is {options.drop}: it must lie in [0, 1)")
+    if not 0.0 <= options.drop <= 0.1:
+        raise UsageError(f"drop is {options.drop}: it must lie between 0 and 0.1")
     if options.jackknife == 1 or options.jackknife < 0:
         raise UsageError(f"jackknife is {options.jackknife}: it takes 2 folds or more")
     if options.params.get("dual") == "exact" and options.decoder != "projective":
@@ -523,7 +537,7 @@ def train_parser(
     labelled = training.label() if options.labels else None
     header = training.header
     header |= provenance(options, training.block, command) | fitted.header
-    header["certified"] = not options.parts
+    header["certified"] = fitted.certified
     if labelled:
         header["label_certificate"] = labelled.header["certificate"]
     parser = training.parser()

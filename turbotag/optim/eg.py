@@ -25,7 +25,7 @@ from turbotag.optim.problem import Problem
 GROWTH, MAX_TRIES, OVERSTEP, TINY = 1.05, 40, 30.0, 1e-12
 ROUNDING = 1e-14  # of log Z: what a divergence is uncertain by
 START = 10.0  # score of the gold parts: probability 0.999 a word at 22 labels
-ETA = Param("eta", 0.5, "first step; halved until the dual improves, then grown by 5 %")
+ETA = Param("eta", 0.5, "first step; halved until it keeps its promise, then grown")
 
 
 class _ScoreSpace(DualOptimizer):
@@ -198,7 +198,7 @@ class EGBatch(_ScoreSpace):
         new_mu, new_entropy = np.empty_like(self.flat_mu), np.empty(n)
         cuts = np.cumsum([0, *(s.size for s in self.s)])
         new = [new_mu[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-        while True:
+        for _ in range(MAX_TRIES):
             a = 0.5 * ((1.0 + A) + math.sqrt((1.0 + A) ** 2 + 4.0 * L * A * (1.0 + A))) / L
             tau, share = a / (A + a), a / (1.0 + A + a)
             W_y = (1.0 - tau) * self.W + tau * self.W_z
@@ -215,6 +215,10 @@ class EGBatch(_ScoreSpace):
             if half <= L * divergence / (n * problem.beta):
                 break
             L *= 2.0
+        else:
+            self.flat_s[:], self.log_z[:] = old_s, old_log_z
+            self.done = "no step keeps its promise"
+            return
         self.W_z[:] = W_new
         self.W += tau * (W_new - self.W)
         self.flat_mu += tau * (new_mu - self.flat_mu)

@@ -107,7 +107,8 @@ class _Loop:
             self.certificate = opt.certify()
             self._certified(row, self.certificate)
             if row.gap is not None and row.gap <= limits.gap:
-                self.stopped = f"certified gap {row.gap:.2e} <= {limits.gap:g}"
+                kind = "certified gap" if row.certified else "gap (not certified)"
+                self.stopped = f"{kind} {row.gap:.2e} <= {limits.gap:g}"
         if self.dev_score:
             row.dev = self.dev_score(opt.weights())
             if self.best is None or row.dev > self.best:
@@ -161,10 +162,9 @@ class _Loop:
         row.cpu_seconds = time.process_time() - self.cpu
         return row
 
-    @staticmethod
-    def _certified(row: Row, certificate: Certificate) -> None:
+    def _certified(self, row: Row, certificate: Certificate) -> None:
         row.primal, row.dual, row.gap = certificate.primal, certificate.dual, certificate.gap
-        row.certified = True
+        row.certified = getattr(self.optimizer.problem, "certified", True)
 
     def state(self) -> tuple[dict[str, np.ndarray], str]:
         """All that decides how the run goes on."""

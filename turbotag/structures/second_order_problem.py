@@ -79,6 +79,9 @@ class SecondOrderProblem(ArcProblem):
             "a second-order parser has no k-best list: use another algorithm than mira"
         )
 
+    def radius_sq(self) -> np.ndarray:
+        raise UsageError("a second-order parser has no bound of its features: use dca or sgd")
+
     def mixture_step(
         self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
     ) -> tuple[float, float]:

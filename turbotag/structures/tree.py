@@ -357,6 +357,8 @@ def kbest(
         value = best(allowed, single_root, heads)
         if value > -math.inf:
             heapq.heappush(queue, (-value, next(ties), heads, allowed, fixed))
+            if len(queue) > 2 * k + 8:  # each holds a matrix, and only the k best can be answers
+                queue[:] = heapq.nsmallest(k, queue)
 
     push(scores, 0)
     found: list[np.ndarray] = []
