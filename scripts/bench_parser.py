@@ -143,7 +143,7 @@ def features(data: Path) -> str:
                 *([] if pruned else ["--no-prune"]),
             ]
             _, log, _, cpu, peak = run(*arguments)
-            found = re.search(r"(\d+) rows, ([\d.]+) features an arc", log)
+            found = re.search(r"(\d+) rows, ([\d.]+) features a part", log)
             assert found
             uas = score_parser(Parser.load(str(model)), block).conventions["nopunct"].uas
             size = model.stat().st_size / 1e6
