@@ -62,7 +62,7 @@ def check_trees(block: Block, heads: np.ndarray, single_root: bool = False) -> N
     if kind == _NO_ROOT:
         raise block.error("the sentence that starts here has no root: no head is 0", t)
     if kind == _ROOTS:
-        raise block.error(f"word {words[t]} is a second root: expected one head of 0", t)
+        raise block.error(f"word {words[t]} is a second root (--multi-root allows it)", t)
     if kind == _CYCLE:
         cycle = _cycle(heads, int(t), int(t - words[t]))
         listed = ", ".join(str(words[c]) for c in cycle[:_SHOWN])

@@ -31,6 +31,8 @@ from turbotag.features.words import attribute
 
 ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
 NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute between
+START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)  # see features/parts
+START_PLACE, END_PLACE = -1_000, -10_000
 PLAIN, EACH, SET, COUNT = range(4)
 RELATIONS = "mglraz"
 _SIDE = re.compile(r"([hmsglraz]):([A-Za-z_]\w*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d+)\])?")
@@ -171,8 +173,8 @@ class ArcExtractor:
         places = relations(tree) if tree is not None else _nowhere(matrix.shape[0])
         bit, names, sums = _context(matrix, self._between, self._upos, self._counted)
         return _keys(
-            _hash_sides(matrix, places, *self._heads),
-            _hash_sides(matrix, places, *self._mods),
+            hash_sides(matrix, places, *self._heads),
+            hash_sides(matrix, places, *self._mods),
             bit,
             names,
             sums,
@@ -243,16 +245,22 @@ def bucket(h, m):
 
 
 @njit(cache=True, nogil=True)
-def _hash_sides(matrix, places, seeds, first, source, offset, relation):
-    """(n+1, templates): the hash of a template's atoms at each word, 0 where one is empty."""
+def hash_sides(matrix, places, seeds, first, source, offset, relation):
+    """(columns of places, templates): the hash of a template's atoms at each word, 0 where one is
+    empty. A place far below 0 is no word: START_PLACE, END_PLACE, or outside the sentence."""
     n, J = matrix.shape[0], seeds.size
-    out = np.empty((n + 1, J), np.uint64)
-    for t in range(n + 1):
+    out = np.empty((places.shape[1], J), np.uint64)
+    for t in range(places.shape[1]):
         for j in range(J):
             key = seeds[j]
             for a in range(first[j], first[j + 1]):
                 p = places[relation[a], t] + offset[a]
-                value = BOUNDARY if p < 0 or p > n else ROOT if p == 0 else matrix[p - 1, source[a]]
+                if p < 0 or p > n:
+                    value = (
+                        BOUNDARY if p > START_PLACE // 2 else START if p > END_PLACE // 2 else END
+                    )
+                else:
+                    value = ROOT if p == 0 else matrix[p - 1, source[a]]
                 if value == 0:
                     key = np.uint64(0)
                     break

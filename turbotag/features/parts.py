@@ -11,13 +11,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import combine, hash_string
+from turbotag.corpus.hashing import hash_string
 from turbotag.errors import DataError
-from turbotag.features.arcs import PLAIN, ROOT, ArcTemplate, Words
-from turbotag.features.extract import BOUNDARY
+from turbotag.features.arcs import (
+    END_PLACE,
+    PLAIN,
+    START_PLACE,
+    ArcTemplate,
+    Words,
+    hash_sides,
+)
 
 SIBLING, GRAND = "hms", "ghm"
-START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)
 APART = (1, 2, 4, 7)  # upper ends of the buckets of `dist`
 
 
@@ -44,36 +49,14 @@ class PartExtractor:
             np.cumsum([0, *(len(m) for m in mine)]).astype(np.int64),
             np.array([words.at[a.source] for a in flat], np.int64),
             np.array([a.offset for a in flat], np.int64),
+            np.zeros(len(flat), np.int64),
         )
 
     def keys(self, matrix: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(keys, ends) of all parts; positions: (parts, 3), n+1 is START and n+2 END."""
-        x, y, z = (_hash_side(matrix, *side) for side in self._sides)
+        places = np.array([[*range(matrix.shape[0] + 1), START_PLACE, END_PLACE]])
+        x, y, z = (hash_sides(matrix, places, *side) for side in self._sides)
         return _keys(x, y, z, positions, self._arc, self._codes, self.roles == SIBLING)
-
-
-@njit(cache=True, nogil=True)
-def _hash_side(matrix, seeds, first, source, offset):
-    """(n+3, templates): hashes of the atoms at each word, 0 where one is empty."""
-    n, J = matrix.shape[0], seeds.size
-    out = np.empty((n + 3, J), np.uint64)
-    for t in range(n + 3):
-        for j in range(J):
-            key = seeds[j]
-            for a in range(first[j], first[j + 1]):
-                p = t + offset[a]
-                if t > n:
-                    value = START if t == n + 1 else END
-                elif p < 0 or p > n:
-                    value = BOUNDARY
-                else:
-                    value = ROOT if p == 0 else matrix[p - 1, source[a]]
-                if value == 0:
-                    key = np.uint64(0)
-                    break
-                key = combine(key, value)
-            out[t, j] = key
-    return out
 
 
 @njit(cache=True, nogil=True)

@@ -191,5 +191,5 @@ def fit(
             "certificate": result.certificate.as_dict(),
             "epochs": optimizer.epochs,
         },
-        getattr(problem, "certified", True),
+        problem.certified,
     )

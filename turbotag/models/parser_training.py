@@ -82,16 +82,7 @@ class Treebank:
 def read_treebank(block: Block, scanner: Scanner, single_root: bool) -> Treebank:
     """Heads and labels of a gold file, checked."""
     matrix = scanner.matrix(block)
-    heads = trees.read_heads(block)
-    if single_root:
-        roots = np.flatnonzero(heads == 0)
-        sentence = np.searchsorted(block.sentences, roots, side="right")
-        second = np.flatnonzero(np.diff(sentence) == 0)
-        if second.size:
-            raise block.error(
-                "is a second root of its sentence: --multi-root allows it",
-                int(roots[second[0] + 1]),
-            )
+    heads = trees.read_heads(block, single_root)
     interner = Interner()
     ids = block.ids(7, interner)
     return Treebank(block, matrix, block.sentences, heads, ids, interner.strings)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from turbotag.errors import UsageError
 from turbotag.optim.base import LOSSES, Optimizer
+from turbotag.optim.cg import CG
 from turbotag.optim.dca import DCA
-from turbotag.optim.eg import EG, EGBatch
+from turbotag.optim.eg import EG
+from turbotag.optim.eg_batch import EGBatch
 from turbotag.optim.egr import EGR
+from turbotag.optim.lbfgs import LBFGS
 from turbotag.optim.mira import MIRA
 from turbotag.optim.perceptron import Perceptron
-from turbotag.optim.quasi_newton import CG, LBFGS
-from turbotag.optim.sag import SAG, SAGNUS
+from turbotag.optim.sag import SAG
+from turbotag.optim.sag_nus import SAGNUS
 from turbotag.optim.sdca import SDCA
 from turbotag.optim.sgd import SGD
 

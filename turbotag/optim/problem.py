@@ -18,6 +18,7 @@ class Problem(Protocol):
     beta: float
     gamma: float
     structure: str
+    certified: bool  # False where log Z is approximate
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Batch methods of SciPy, L-BFGS and nonlinear conjugate gradient, one iteration an epoch.
+"""What SciPy's batch methods share (optim/lbfgs, optim/cg): one iteration an epoch.
 
 SciPy's loops cannot be saved in the middle, so they run in rounds of ROUND iterations, each begun
 afresh at the last weights. A checkpoint is taken only between rounds, and a resumed run gives the
@@ -147,17 +147,3 @@ class _Round:
         self.stopping = True
         self.go.release()
         self.thread.join(5.0)
-
-
-class LBFGS(QuasiNewton):
-    name = "lbfgs"
-    reference = "Liu and Nocedal 1989; SciPy's L-BFGS-B"
-    method = "L-BFGS-B"
-    options = {"ftol": 0.0, "gtol": 0.0, "maxfun": 10**9}  # noqa: RUF012
-
-
-class CG(QuasiNewton):
-    name = "cg"
-    reference = "Polak and Ribiere; SciPy's CG (Nocedal and Wright 2006, section 5.2)"
-    method = "CG"
-    options = {"gtol": 0.0}  # noqa: RUF012

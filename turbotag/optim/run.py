@@ -164,7 +164,7 @@ class _Loop:
 
     def _certified(self, row: Row, certificate: Certificate) -> None:
         row.primal, row.dual, row.gap = certificate.primal, certificate.dual, certificate.gap
-        row.certified = getattr(self.optimizer.problem, "certified", True)
+        row.certified = self.optimizer.problem.certified
 
     def state(self) -> tuple[dict[str, np.ndarray], str]:
         """All that decides how the run goes on."""

@@ -1,4 +1,4 @@
-"""SAG and SAG-NUS: stochastic average gradient with Lipschitz sampling.
+"""SAG: stochastic average gradient, uniform sampling; optim/sag_nus has the Lipschitz one.
 
 Schmidt, Babanezhad, Ahmed, Defazio, Clifton and Sarkar (2015), "Non-uniform stochastic average
 gradient method for training conditional random fields", algorithm 2 and section 4. The gradient of
@@ -23,7 +23,6 @@ from turbotag.optim.sampling import Sampler
 SMALLEST_SCALE = 1e-50
 NO_GRADIENT = 1e-8  # below this squared norm a line search tells nothing
 MAX_SKIP = 1 << 20
-PATIENCE = 3
 
 
 class SAG(Optimizer):
@@ -163,40 +162,3 @@ class SAG(Optimizer):
             "wait": self.wait,
             "clock": self.clock,
         }
-
-
-class SAGNUS(SAG):
-    """Half of the draws uniform, half in proportion to L_i; alpha between the two safe choices.
-
-    The published alpha = (1/L_max + 1/L_mean)/2 has no proof, and on some problems w goes round
-    the optimum for ever. So the share of the second, longer step is halved whenever the average
-    gradient has not become smaller for PATIENCE epochs; where it works that never happens.
-    """
-
-    name = "sag-nus"
-    reference = "Schmidt et al. 2015, algorithm 2; the safeguard of its step is ours"
-    nonuniform = 0.5
-
-    def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
-        super().__init__(problem, lam, rng, **params)
-        self.guard = np.array([0.5, np.inf, 0.0])  # share, smallest gradient, epochs since then
-
-    def epoch(self) -> None:
-        super().epoch()
-        gradient = self.lam * self.weights() + self.sum / max(1, self.count)
-        size = self.problem.sq_norm(gradient)
-        share, smallest, since = self.guard.tolist()
-        if size < smallest:
-            smallest, since = size, 0.0
-        elif since + 1.0 < PATIENCE:
-            since += 1.0
-        else:
-            share, smallest, since = 0.5 * share, size, 0.0
-        self.guard[:] = share, smallest, since
-
-    def _step_size(self) -> float:
-        mean, share = self.total / self.count, self.guard[0]
-        return float((1.0 - share) / (self.largest + self.lam) + share / (mean + self.lam))
-
-    def state(self) -> dict[str, np.ndarray]:
-        return {**super().state(), "guard": self.guard}

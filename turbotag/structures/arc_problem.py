@@ -46,6 +46,7 @@ class ArcProblem:
     """n sentences with candidate arcs and gold heads, under one loss L(beta, gamma)."""
 
     structure = "tree"
+    certified = True
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class ArcProblem:
     def scores(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
         theta = self._theta[: self._size[i]]
         arcs, first = self.arcs, self._first[i]
-        _scores(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, scale, self._w, theta)
+        scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, scale, self._w, theta)
         return theta
 
     def infer(
@@ -276,7 +277,7 @@ def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np
     for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False)):
         first = int(arcs.cuts[a])
         theta = np.empty(int(arcs.cuts[b]) - first)
-        _scores(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
+        scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
         kernel(theta, a, b, arcs.cuts, arcs.heads, single_root, out[a:b])
     return out
 
@@ -296,7 +297,7 @@ def _find_gold(cuts, heads, gold):
 
 
 @njit(cache=True, nogil=True)
-def _scores(i, first, ends, local, firsts, rows, W, scale, w, theta):
+def scores_of(i, first, ends, local, firsts, rows, W, scale, w, theta):
     a, n = firsts[i], firsts[i + 1] - firsts[i]
     for r in range(n):
         w[r] = W[rows[a + r], 0]

@@ -23,6 +23,7 @@ class ChainProblem:
     """
 
     structure = "chain"
+    certified = True
 
     def __init__(
         self,

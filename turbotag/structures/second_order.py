@@ -194,12 +194,6 @@ def _automata(eu, ev, es, eg, p, mu_u, mu_v, mu_s, mu_g):
 
 
 @njit(cache=True, nogil=True)
-def _log_add(x, y):
-    high, low = max(x, y), min(x, y)
-    return high if low == -np.inf else high + math.log1p(math.exp(low - high))
-
-
-@njit(cache=True, nogil=True)
 def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
     """The same on logarithms, for scores that exponentials cannot hold."""
     n, longest = p.cuts.size - 1, 1
@@ -227,16 +221,16 @@ def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
                             x[j] = -np.inf
                         paths = s[1 + j]
                         for i in range(j):
-                            paths = _log_add(paths, alpha[i] + s[pair(i, j, R)])
+                            paths = tree.log_add(paths, alpha[i] + s[pair(i, j, R)])
                         alpha[j] = x[j] + paths
-                        sum_z = _log_add(sum_z, alpha[j] + s[1 + R + j])
+                        sum_z = tree.log_add(sum_z, alpha[j] + s[1 + R + j])
                     if not second:
                         weight[g] += sum_z
                         continue
                     for i in range(R - 1, -1, -1):
                         beta[i] = s[1 + R + i]
                         for j in range(i + 1, R):
-                            beta[i] = _log_add(beta[i], s[pair(i, j, R)] + x[j] + beta[j])
+                            beta[i] = tree.log_add(beta[i], s[pair(i, j, R)] + x[j] + beta[j])
                     to, q = mu_s[p.siblings[k] : p.siblings[k + 1]], weight[g] - z_h - sum_z
                     to[0] += math.exp(q + s[0])
                     for j in range(R):
@@ -250,7 +244,7 @@ def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
                             to[pair(i, j, R)] += math.exp(q + alpha[i] + step)
             if not second:
                 for g in range(weight.size):
-                    z_h = _log_add(z_h, weight[g])
+                    z_h = tree.log_add(z_h, weight[g])
         for g in range(weight.size):
             mu_v[begin + g] = math.exp(weight[g] - z_h)
         total += z_h

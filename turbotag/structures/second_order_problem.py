@@ -8,7 +8,7 @@ import numpy as np
 
 from turbotag.errors import UsageError
 from turbotag.structures import mixture, second_order, tree
-from turbotag.structures.arc_problem import ArcProblem, Arcs, _scores
+from turbotag.structures.arc_problem import ArcProblem, Arcs, scores_of
 from turbotag.structures.pruning import matrix
 from turbotag.structures.second_order import Parts
 
@@ -100,7 +100,7 @@ def believed_trees(
         first = arcs.cuts[a]
         p = second_order.parts(arcs.cuts[a : b + 1] - first, arcs.heads[first : arcs.cuts[b]])
         theta = np.empty(second_order.size(p))
-        _scores(i, begin, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
+        scores_of(i, begin, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
         begin += theta.size
         nu = np.empty_like(theta)
         second_order.bound(theta, p, beta, single_root, rounds, nu)

@@ -162,7 +162,7 @@ def _swap(a, name, j, k):
 
 
 @njit(cache=True, nogil=True)
-def _log_add(x, y):
+def log_add(x, y):
     high, low = max(x, y), min(x, y)
     return high if low == -np.inf else high + math.log1p(math.exp(low - high))
 
@@ -172,7 +172,7 @@ def _log_heads(a, j, k, low):
     total = -np.inf
     for h in range(low, k + 1):
         if h != j:
-            total = _log_add(total, a[h, j])
+            total = log_add(total, a[h, j])
     return total
 
 
@@ -209,7 +209,7 @@ def _logarithmic(scores, beta, single_root, top, mu):
             a[h, k] -= total
             for m in range(1, k):
                 if m != h and a[h, k] > -np.inf:
-                    a[h, m] = _log_add(a[h, m], a[h, k] + a[k, m])
+                    a[h, m] = log_add(a[h, m], a[h, k] + a[k, m])
     for m in range(n + 1):
         log_z += top[m]
     b = np.full((n + 1, n + 1), -np.inf)
@@ -222,7 +222,7 @@ def _logarithmic(scores, beta, single_root, top, mu):
             for m in range(1, k):
                 if m != h and a[h, k] > -np.inf:
                     share[h] += math.exp(min(a[h, k] + a[k, m] + b[h, m], 0.0))
-                    b[k, m] = _log_add(b[k, m], a[h, k] + b[h, m])
+                    b[k, m] = log_add(b[k, m], a[h, k] + b[h, m])
             mean += share[h]
         for h in range(k):
             p = math.exp(a[h, k])
