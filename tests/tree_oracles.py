@@ -65,3 +65,14 @@ class EnumeratedTrees:
         self.marginals = np.tensordot(self.p, self.z, axes=1)
         positive = self.p[self.p > 0]
         self.entropy = float(-(positive * np.log(positive)).sum())
+
+
+def draw(n, seed, banned=False, scale=1.0):
+    """Scores with NaN where nothing may look, and a third of the arcs banned."""
+    rng = np.random.default_rng(seed)
+    scores = scale * rng.normal(size=(n + 1, n + 1))
+    if banned:
+        scores[rng.random(scores.shape) < 0.3] = -np.inf
+    scores[:, 0] = np.nan
+    np.fill_diagonal(scores, np.nan)
+    return scores, rng

@@ -7,23 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tree_oracles import EnumeratedTrees, is_projective, is_tree, trees
+from tests.tree_oracles import EnumeratedTrees, draw, is_projective, is_tree, trees
 from turbotag.structures import projective
 from turbotag.structures.chain import LOG_ZERO, clique_mix
 
 cases = st.tuples(st.integers(1, 5), st.integers(0, 10_000), st.booleans(), st.booleans())
 both = pytest.mark.parametrize("single_root", [False, True])
-
-
-def draw(n, seed, banned=False, scale=1.0):
-    """Scores with garbage where nothing may look, and a third of the arcs banned."""
-    rng = np.random.default_rng(seed)
-    scores = scale * rng.normal(size=(n + 1, n + 1))
-    if banned:
-        scores[rng.random(scores.shape) < 0.3] = -np.inf
-    scores[:, 0] = np.nan
-    np.fill_diagonal(scores, np.nan)
-    return scores, rng
 
 
 def inside_outside(scores, single_root, beta=1.0):

@@ -544,7 +544,7 @@ def train_parser(
 
 
 def words_of(block: Block) -> tuple[list[str], list[str] | None]:
-    """Forms and, if there are any, universal tags."""
+    """Forms, and the universal tags if PUNCT is among them."""
     tags = block.strings(3)
     return block.strings(1), tags if any(t == "PUNCT" for t in tags) else None
 
