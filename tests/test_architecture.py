@@ -55,7 +55,9 @@ def test_readme_commands_run(tmp_path):
     turbotag = f"{shlex.quote(sys.executable)} -m turbotag"
     for command in commands:
         line = re.sub(
-            r"\bturbotag (?=train|predict|eval|inspect)", lambda m: turbotag + " ", command
+            r"\bturbotag (?=train|predict|eval|inspect|draw|report|models)",
+            lambda m: turbotag + " ",
+            command,
         )
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", line], cwd=tmp_path, capture_output=True, text=True

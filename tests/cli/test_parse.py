@@ -149,6 +149,8 @@ def test_help_mentions_parsing():
     shown = run("train", "--help").stdout
     for words in ("parse]", "--decoder", "--crossing", "--jackknife", "--multi-root", "--no-prune"):
         assert words in shown
+    for words in ("--parts", "--entropy", "--rounds", "--damping", "--tolerance"):
+        assert words in shown
 
 
 def test_predict_eval_inspect(run_all, model, tmp_path):
@@ -231,7 +233,7 @@ def test_nbest(run_all, model, tmp_path):
     ids = [[r[0] for r in rows(p) if len(r) == 10] for p in parts[1:4]]
     assert ids == [["1-2", "0.1", "1", "2", "2.1", "3"]] * 3
     assert len({tuple(map(tuple, trees_of(p))) for p in parts[1:4]}) == 3
-    one_sentence(refused, 2, "--nbest goes with neither --marginals")
+    one_sentence(refused, 2, "--nbest goes with none of --marginals")
 
 
 def test_conllx_in_and_out(run_all, model, tmp_path):
@@ -355,18 +357,92 @@ def test_bad_usage(run_all, model, tmp_path):
     # refused before anything is read: the training file does not even exist
     parse = train("--train", tmp_path / "none", "-o", out)
     hinge_loss = ["--loss", "svm"]
-    egr, exact, hinge, init, tags = run_all(
+    egr, exact, hinge, tags = run_all(
         [*parse, "--algorithm", "egr", "--loss", "crf"],
         [*parse, "--algorithm", "sdca", "--dual", "exact"],
         [*parse, "--algorithm", "sdca", "--dual", "exact", "--decoder", "projective", *hinge_loss],
-        [*parse, "--init", model],
         ["eval", "--model", model, "--task", "tags", TEST],
     )
     one_sentence(egr, 2, "egr serves losses with beta = inf")
     one_sentence(exact, 2, "--dual exact", "--decoder projective")
     one_sentence(hinge, 2, "--dual exact", "finite beta")
-    one_sentence(init, 2, "--init is for taggers")
     one_sentence(tags, 2, "is a parser")
+    assert os.listdir(tmp_path) == []
+
+
+def test_second_order_parts(run_all, tmp_path):
+    convex, bethe, first, log = (tmp_path / n for n in ("convex", "bethe", "first", "log"))
+    limits = "--entropy bethe --rounds 10 --damping 0.2 --tolerance 0.01 --epochs 2"
+    sdca = ["--algorithm", "sdca", "--epochs", 7, "--stop-gap", 1e-9, "--log", log]
+    one, two, three = run_all(
+        train("--train", DEV, "--parts", "cs,gp", *sdca, "-o", convex),
+        train("--train", DEV, "--epochs", 2, "-q", "-o", first),
+        train("--train", DEV, "--parts", "cs,gp,as", *limits.split(), "--init", first, "-o", bethe),
+    )
+    for done in (one, two, three):
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "certificate, of the convex surrogate: primal" in one.stderr
+    assert "not certified, as Bethe's log Z is an approximation: primal" in three.stderr
+    header = Parser.load(str(bethe)).header
+    assert list(header["approximation"].values()) == ["bethe", 10, 0.2, 0.01]
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert rows[-1]["certified"]
+    sentences = Path(DEV).read_text().strip().count("\n\n") + 1
+    assert rows[0]["inference"]["calls"] == sentences
+    assert (rows[0]["inference"]["rounds"], rows[-2]["inference"]["rounds"]) == (8.0, 0.0)
+
+    cards = run_all(["inspect", convex], ["inspect", bethe], ["inspect", first])
+    assert "parts        cs,gp, convex, 8 rounds" in cards[0].stdout
+    assert ", of the convex surrogate" in cards[0].stdout
+    assert "parts        cs,gp,as, bethe, 10 rounds" in cards[1].stdout
+    assert "uncertified  primal" in cards[1].stdout
+    assert "surrogate" not in cards[2].stdout
+    assert "parts " not in cards[2].stdout
+
+    for model in (convex, bethe):
+        likely, best, threads, noted, nbest = run_all(
+            ["predict", model, TEST],
+            ["predict", model, TEST, "--decode", "map"],
+            ["predict", model, TEST, "--decode", "map", "--threads", 2],
+            ["predict", model, TEST, "--marginals"],
+            ["predict", model, TEST, "--nbest", 2],
+        )
+        assert likely.stderr == noted.stderr == ""
+        assert " of 60 trees are proven to have the largest score" in best.stderr
+        assert (threads.stdout, threads.stderr) == (best.stdout, best.stderr)
+        for done in (likely, best, noted):
+            assert all(map(is_tree, trees_of(done.stdout)))
+        probabilities = [float(r[MISC].split("HeadProb=")[1][:6]) for r in words_of(noted.stdout)]
+        assert 0.0 <= min(probabilities) <= max(probabilities) <= 1.0
+        one_sentence(nbest, 2, "--nbest is for first-order parsers")
+
+
+def test_bad_second_order_usage(run_all, tmp_path):
+    """Refused before anything is read: the training file does not even exist."""
+    parse = train("--train", tmp_path / "none", "-o", tmp_path / "out")
+    parts = [*parse, "--parts", "cs"]
+    for name, value in (("entropy", "bethe"), ("rounds", 3), ("damping", 0.1), ("tolerance", 0.1)):
+        (done,) = run_all([*parse, f"--{name}", value])
+        one_sentence(done, 2, f"--{name} needs --parts")
+    for options, words in (
+        ("--entropy bethe --loss svm", "--entropy bethe needs a loss with finite beta"),
+        ("--entropy bethe --algorithm sdca", "sdca needs the exact log Z"),
+        ("--algorithm lbfgs --loss crf", "lbfgs needs the exact log Z"),
+        ("--rounds 0", "rounds is 0"),
+        ("--damping 1", "damping is 1.0"),
+        ("--tolerance -1", "tolerance is -1.0"),
+        ("--algorithm sdca --sampling importance", "--sampling gap"),
+        ("--decoder projective", "non-projective"),
+        ("--no-prune", "leave out --no-prune"),
+    ):
+        (done,) = run_all([*parts, *options.split()])
+        one_sentence(done, 2, words)
+    unknown, other = run_all([*parse, "--parts", "cs,xx"], [*parts, "--entropy", "tree"])
+    one_sentence(unknown, 2, "parts are cs, gp, as, not 'xx'")
+    assert other.returncode == 2
+    ner = ["train", "--task", "ner", "--train", str(DEMO / "train.iob2"), "-o", tmp_path / "out"]
+    (done,) = run_all([*ner, "--parts", "cs"])
+    one_sentence(done, 2, "need --task parse")
     assert os.listdir(tmp_path) == []
 
 
@@ -384,11 +460,15 @@ def test_options_reach_the_model(run_all, tmp_path):
     assert "--decoder projective" in model.header["command"]
 
 
-@pytest.mark.parametrize("name", ["dca", "sdca"])
+@pytest.mark.parametrize("name", ["dca", "sdca", "parts"])
 def test_killed_training_resumes_to_the_same_weights(run_all, tmp_path, name):
     """Killed while the arcs are trained, after the pruning model; every stage has a checkpoint."""
-    options = f"--train {DEV} --algorithm {name} --loss crf --checkpoint-seconds 0"
-    options += " --epochs 25 --stop-gap 1e-14" if name == "sdca" else " --epochs 40"
+    options = f"--train {DEV} --loss crf --checkpoint-seconds 0 --algorithm "
+    options += {
+        "dca": "dca --epochs 40",
+        "sdca": "sdca --epochs 25 --stop-gap 1e-14",
+        "parts": "sdca --epochs 12 --stop-gap 1e-14 --parts cs,gp",
+    }[name]
     command = train(*options.split(), "-o")
     out, checkpoint = tmp_path / "m", tmp_path / "m.arc.checkpoint"
     killed = subprocess.Popen([*TURBOTAG, *command, str(out), "-q"])

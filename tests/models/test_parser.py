@@ -12,17 +12,25 @@ from tests.tree_oracles import EnumeratedTrees
 from turbotag.corpus.reader import read
 from turbotag.corpus.trees import check_trees, crossing, projective_sentences, read_heads
 from turbotag.errors import DataError, UsageError
+from turbotag.features import compact
 from turbotag.models import store
 from turbotag.models.evaluation import evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.jackknife import predicted_tags
 from turbotag.models.parser import Parser
-from turbotag.models.parser_training import ParserTraining, score_parser, train_parser
-from turbotag.models.prediction import Output, load, predict
+from turbotag.models.parser_training import (
+    ParserTraining,
+    score_parser,
+    starting_weights,
+    train_parser,
+)
+from turbotag.models.pipeline import load
+from turbotag.models.prediction import Output, predict
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
 from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.trace import Trace
+from turbotag.structures import parts, second_order
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 TRAIN, DEV, TEST = (str(DEMO / f"{s}.conllu") for s in ("train", "dev", "test"))
@@ -181,7 +189,8 @@ def test_scores_of_parser_and_training_problem_are_the_same(folder, small):
     training.stage("arc", task.table.keys(), fitted.result.weights)
     parser, problem = training.parser(), task.problem
     exact = fitted.result.weights
-    rounded = exact.astype(np.float16).astype(np.float64)
+    rounded = compact.dequantize(*compact.quantize(exact[:, 0]))[:, None].astype(np.float64)
+    off = []
     for i, (a, b) in enumerate(training.bank):
         scores = parser.scores(training.bank.matrix[a:b], training.scanner)
         theta, near = problem.scores(i, rounded).copy(), problem.scores(i, exact)
@@ -194,15 +203,19 @@ def test_scores_of_parser_and_training_problem_are_the_same(folder, small):
                     found > -np.inf
                     or problem.arcs.heads[first + e] != training.bank.heads[a + m - 1]
                 ):
-                    assert found == pytest.approx(theta[e], abs=1e-5)
-                    assert found == pytest.approx(near[e], abs=5e-3)
+                    off.append(abs(found - theta[e]))
+                    assert found == pytest.approx(near[e], abs=0.1)
         assert (scores > -np.inf).sum() <= theta.size
+    # a feature without a weight may be taken for another: keys are cut to 32 bits
+    assert np.mean(np.array(off) > 1e-5) < 1e-3
 
 
 def test_dropped_weights_hardly_matter_but_the_file_is_smaller(folder, small):
     whole = fit(folder, "whole", train=small, drop=0.0, epochs=3)[0]
     less = fit(folder, "less", train=small, drop=0.02, epochs=3)[0]
-    assert (folder / "less").stat().st_size < 0.7 * (folder / "whole").stat().st_size
+    sizes = [p.arrays["arc.lows"].size for p in (whole, less)]
+    assert sizes[1] < 0.7 * sizes[0]
+    assert (folder / "less").stat().st_size < (folder / "whole").stat().st_size
     a, b = (p.parse(read(TEST)).heads for p in (whole, less))
     assert np.mean(a == b) > 0.95
 
@@ -424,7 +437,6 @@ def test_user_templates(folder, small):
         ({"drop": 1.0}, "drop is 1.0"),
         ({"drop": float("nan")}, "drop is nan"),
         ({"jackknife": 1}, "2 folds or more"),
-        ({"init": "m"}, "--init is for taggers"),
         ({"C": 0.0}, "C is 0"),
         ({"algorithm": "egr", "loss": "crf"}, "egr serves"),
         ({"algorithm": "sdca", "params": {"dual": "exact"}}, "--dual exact needs"),
@@ -525,21 +537,26 @@ def test_truncated_models_are_refused(parser, tmp_path, folder):
 def damaged(parser):
     """Headers and arrays, each with one thing wrong."""
     h, a = parser.header, parser.arrays
-    nan = a["arc.weights"].copy()
-    nan[3] = np.nan
-    twice = a["label.keys"].copy()
+    q, lows, counts = a["arc.weights"], a["label.lows"], a["label.counts"]
+    more = counts.copy()
+    more[9] += 1
+    (last,) = np.flatnonzero(counts)[-1:]
+    twice = lows.copy()  # two keys with the same upper half, out of order
+    at = int(np.argmax(np.cumsum(counts) >= 1))
+    both = counts.copy()
+    both[last] -= 1
+    both[at] += 1
     twice[1] = twice[0]
     arrays = {
-        "arc.weights": (nan, nan * np.inf, nan[:-1], a["arc.weights"].astype(np.float32)),
+        "arc.weights": (q[:-1], q.astype(np.float32), q[:, None]),
+        "arc.scales": (np.array([np.nan], np.float32), np.array([np.inf], np.float32), q[:1]),
         "prune.weights": (a["prune.weights"][:, None], a["prune.weights"][1:]),
-        "label.weights": (
-            a["label.weights"][:, :-1],
-            a["label.weights"].T,
-            a["label.weights"] * np.inf,
-        ),
-        "arc.keys": (a["arc.keys"].astype(np.int64), a["arc.keys"][:-2]),
-        "label.keys": (twice,),
+        "label.weights": (a["label.weights"][:, :-1], a["label.weights"].T),
+        "label.scales": (a["label.scales"][1:], -a["label.scales"]),
+        "arc.lows": (a["arc.lows"].astype(np.int64), a["arc.lows"][:-2]),
+        "label.counts": (counts[1:], more, counts.astype(np.int32)),
     }
+    yield h, {**a, "label.lows": twice, "label.counts": both}
     for name, values in arrays.items():
         for v in values:
             yield h, {**a, name: v}
@@ -586,34 +603,92 @@ def test_column_files_are_refused(parser, tmp_path):
 
 # ---- Second order -------------------------------------------------------------------------------
 
+CS, GP, ALL = ("cs",), ("gp",), ("cs", "gp", "as")
+PAIRS = ("cs", "gp")
 
-@pytest.mark.parametrize("parts", [("cs",), ("gp",), ("cs", "gp")])
-def test_second_order_parsers(folder, parts):
-    saved, result, made = fit(folder, "second", parts=parts, epochs=4, dev=DEV)
-    assert saved.header["parts"] == list(parts)
-    assert saved.header["certified"] is False
-    assert result.certificate.primal > 0.0  # a loss made of the bound is never negative
+
+@pytest.mark.parametrize("entropy", ["convex", "bethe"])
+@pytest.mark.parametrize("parts", [CS, GP, PAIRS, ALL])
+def test_second_order_parsers(folder, small, parts, entropy):
+    saved, result, made = fit(folder, "second", train=small, parts=parts, entropy=entropy, epochs=4)
+    header = saved.header
+    assert header["parts"] == list(parts)
+    assert header["certified"] == ("the convex surrogate" if entropy == "convex" else "")
+    assert header["approximation"]["entropy"] == entropy
+    assert saved.extractor.all_siblings == ("as" in parts)
+    assert result.certificate.primal > 0.0
     block = read(TEST)
     found = saved.parse(block, probabilities=True)
     check_trees(block, found.heads, single_root=True)
     np.testing.assert_array_equal(found.heads, made.parse(block).heads)
+    assert found.proven == 0
     assert found.head_probability.min() >= 0.0
     assert found.head_probability.max() <= 1.0 + 1e-9
-    assert score_parser(saved, block).conventions["nopunct"].uas > 0.95
+    assert score_parser(saved, block).conventions["nopunct"].uas > 0.92
     with pytest.raises(UsageError, match="first-order"):
         predict(saved, TEST, io.BytesIO(), Output(nbest=2))
 
 
+def test_second_order_learns_the_embedded_treebank(folder):
+    model = fit(folder, "second", parts=PAIRS, epochs=2)[0]
+    assert evaluate_trees(TEST, model).conventions["nopunct"].uas > 0.97
+
+
+def part_scores(model, block):
+    """(parts, scores) of every sentence."""
+    matrix, scanner, cuts = model.extractor.matrix(block), model.extractor, block.sentences.tolist()
+    for a, b in zip(cuts, cuts[1:]):  # noqa: B905
+        arcs = model.candidates(matrix[a:b], scanner)
+        theta = model.tables["arc"].sums(*scanner.keys(matrix[a:b], *arcs))
+        yield slice(a, b), parts.parts(*arcs, scanner.all_siblings), theta
+
+
+@pytest.mark.parametrize("options", [{}, {"entropy": "bethe"}, {"loss": "svm"}])
+def test_map_decoding_finds_larger_scores(folder, small, options):
+    """The best score by dual decomposition is no lower than that of the tree of least risk."""
+    model = fit(folder, "map", train=small, parts=ALL, epochs=2, **options)[0]
+    block = read(TEST)
+    best, least = model.parse(block, decode="map"), model.parse(block, decode="posterior")
+    check_trees(block, best.heads, single_root=True)
+    assert 0.5 * block.n_sentences < best.proven <= block.n_sentences
+    proven = 0
+    for at, p, theta in part_scores(model, block):
+        tree, is_best = second_order.best_tree(theta, p, True)
+        np.testing.assert_array_equal(best.heads[at], tree)
+        proven += is_best
+        z, y = np.empty((2, theta.size))
+        parts.indicator(tree, p, z)
+        parts.indicator(least.heads[at], p, y)
+        assert not is_best or theta @ z >= theta @ y - 1e-4
+    assert best.proven == proven
+    assert model.decodes_map == (options.get("loss") == "svm")
+    usual = model.parse(block)  # the tree of least risk, but of an SVM that of the largest score
+    np.testing.assert_array_equal(usual.heads, (best if model.decodes_map else least).heads)
+    assert parsed(model, TEST, decode="map") != Path(TEST).read_text()
+
+
+def test_first_order_trees_are_always_proven(parser):
+    block = read(TEST)
+    assert parser.parse(block).proven == parser.parse(block, decode="map").proven == 60
+    np.testing.assert_array_equal(
+        parser.parse(block).heads, parser.parse(block, decode="map").heads
+    )
+    assert parser.parse(block, decode="posterior").proven == 0
+    assert parser.header["certified"] == "the objective"
+
+
 def test_second_order_dev_score_is_that_of_the_parser(folder, small):
-    options = options_for("parse", train=small, dev=DEV, parts=("cs", "gp"), drop=0.0, epochs=2)
-    path, trace = str(folder / "dev"), Trace()
-    made, _ = train_parser(options, path, trace)
-    shown = made.header["scores"]["dev"]["conventions"]["nopunct"]["uas"]
-    assert trace.rows[-1].dev == pytest.approx(shown, abs=0.005)  # weights are float16 in the model
+    for more in ({}, {"entropy": "bethe"}, {"loss": "svm"}):
+        options = options_for("parse", train=small, dev=DEV, parts=ALL, drop=0.0, epochs=2, **more)
+        path, trace = str(folder / "dev"), Trace()
+        made, _ = train_parser(options, path, trace)
+        shown = made.header["scores"]["dev"]["conventions"]["nopunct"]["uas"]
+        assert trace.rows[-1].dev == pytest.approx(shown, abs=0.01)  # weights are rounded
+        assert trace.rows[0].inference["calls"] == 60
 
 
 def test_second_order_losses_are_never_negative(folder, small):
-    options = options_for("parse", train=small, parts=("cs", "gp"), loss="crf")
+    options = options_for("parse", train=small, parts=ALL, loss="crf")
     training = ParserTraining(options, str(folder / "x"), lambda line: None)
     training.prune()
     problem = training.arc_problem().problem
@@ -625,16 +700,170 @@ def test_second_order_losses_are_never_negative(folder, small):
             assert value - theta @ problem.gold(i) >= -1e-9 * max(1.0, abs(value))
 
 
+@pytest.mark.parametrize("loss", ["crf", "softmax-margin", "svm"])
+def test_second_order_training_is_certified_by_sdca(folder, small, loss):
+    """Splits move for a few epochs and are held from then on, so that the gap can close."""
+    trace, path = Trace(), str(folder / "sdca")
+    options = {"algorithm": "sdca", "loss": loss, "C": 0.03, "stop_gap": 1e-2, "epochs": 15}
+    model, result = train_parser(
+        options_for("parse", train=small, parts=PAIRS, **options), path, trace
+    )
+    assert 0.0 <= result.certificate.gap <= (0.1 if loss == "svm" else 1e-2)
+    assert model.header["certified"] == "the convex surrogate"
+    assert trace.rows[-1].certified
+    assert all(r.gap >= -1e-9 for r in trace.rows)
+    assert score_parser(Parser.load(path), read(TEST)).conventions["nopunct"].uas > 0.92
+
+
+def test_all_siblings_are_certified_by_sdca(folder, small):
+    options = {"algorithm": "sdca", "loss": "crf", "C": 0.01, "epochs": 9, "labels": False}
+    assert fit(folder, "sdca", train=small, parts=ALL, **options)[1].certificate.gap >= 0.0
+
+
+@pytest.mark.parametrize("entropy", ["convex", "bethe"])
+def test_second_order_training_by_sgd(folder, small, entropy):
+    options = {"algorithm": "sgd", "epochs": 2, "labels": False, "entropy": entropy}
+    model = fit(folder, "sgd", train=small, parts=PAIRS, **options)[0]
+    assert score_parser(model, read(TEST)).conventions["nopunct"].uas > 0.9
+
+
+def test_options_of_the_approximation_reach_the_model(folder, small):
+    given = {"rounds": 3, "damping": 0.2, "tolerance": 0.0}
+    model = fit(folder, "rounds", train=small, parts=CS, epochs=1, **given)[0]
+    assert model.header["approximation"] == {"entropy": "convex", **given}
+    assert model.approximation == second_order.Approximation("convex", *given.values())
+    usual = fit(folder, "usual", train=small, parts=CS, epochs=1, entropy="bethe")[0]
+    assert usual.approximation == second_order.Approximation("bethe", 30, 0.3, 1e-3)
+    block = read(TEST)
+    more = Parser({**model.header, "approximation": {"entropy": "bethe"}}, model.arrays)
+    some, other = (p.parse(block, probabilities=True).head_probability for p in (model, more))
+    assert np.abs(some - other).max() > 1e-3  # beliefs are those of the approximation in the file
+
+
+@pytest.mark.parametrize("algorithm", ["dca", "sdca", "sgd"])
+def test_training_starts_from_another_model(folder, small, algorithm):
+    """From the arcs of a first-order parser, whose weights are then still to be seen."""
+    options = {"train": small, "parts": PAIRS, "algorithm": algorithm, "epochs": 1}
+    options |= {"labels": False, "min_count": 1}
+    if algorithm == "sgd":
+        options["params"] = {"eta": 0.01}
+    first = fit(folder, "first", train=small, epochs=4, labels=False)[0]
+    plain = fit(folder, "plain", **options)[1]
+    began = fit(folder, "began", init=str(folder / "first"), **options)[1]
+    assert began.certificate.gap >= 0.0
+    training = ParserTraining(options_for("parse", **options), str(folder / "x"), lambda line: None)
+    training.prune()
+    task = training.arc_problem()
+    W = starting_weights(first, task.table)
+    assert W.shape == task.problem.shape == began.weights.shape
+    near, far = (np.corrcoef(W[:, 0], r.weights[:, 0])[0, 1] for r in (began, plain))
+    assert near > far
+    assert near > 0.9 or algorithm == "sdca"  # which starts from the marginals at these weights
+    # its scores of arcs are those that the other parser gives them
+    (a, b), p = next(iter(training.bank)), task.problem.parts[0]
+    theta, E = task.problem.scores(0, W), p.heads.size
+    scores = first.scores(training.bank.matrix[a:b], training.scanner)[p.heads, p.mods]
+    known = scores > -np.inf
+    assert known.sum() > b - a
+    np.testing.assert_allclose(theta[:E][known], scores[known], atol=1e-4)
+    assert not theta[E:].any()  # it has no parts
+
+
+def test_init_is_refused_if_it_is_no_parser(folder, small):
+    tagger = str(folder / "tagger")
+    train(Options("pos", small, stop_gap=1.0), tagger)
+    with pytest.raises(DataError, match="is a tagger, expected a parser"):
+        fit(folder, "x", train=small, init=tagger, epochs=1)
+    with pytest.raises(DataError, match="none"):
+        fit(folder, "x", train=small, init=str(folder / "none"), epochs=1)
+    assert not (folder / "x").exists()
+
+
+class Stops(Trace):
+    """Ends the training at an epoch, as Ctrl-C does."""
+
+    def __init__(self, epoch):
+        super().__init__()
+        self.epoch = epoch
+
+    def add(self, row):
+        super().add(row)
+        if len(self.rows) > self.epoch:
+            raise KeyboardInterrupt
+
+
+def test_second_order_training_resumes_to_the_same_bytes(tmp_path):
+    """SDCA, stopped while splits move, when they are to be held, and after that."""
+    few = write(tmp_path / "few.conllu", sentences()[:20])
+    options = options_for(
+        "parse", train=few, parts=PAIRS, algorithm="sdca", labels=False, epochs=9, stop_gap=1e-12
+    )
+    whole, stopped = str(tmp_path / "whole"), str(tmp_path / "stopped")
+    train_parser(options, whole)
+    for epoch in (2, 5, 7):
+        with pytest.raises(KeyboardInterrupt):
+            train_parser(options, stopped, Stops(epoch), checkpoint_seconds=0.0)
+        assert (tmp_path / "stopped.arc.checkpoint").exists()
+        said = []
+        train_parser(options, stopped, echo=said.append, resume=True)
+        assert f"resuming from {stopped}.arc.checkpoint" in said
+        assert Path(stopped).read_bytes() == Path(whole).read_bytes()
+
+
+def test_second_order_with_several_roots(folder):
+    texts = [joined(pair) for pair in zip(sentences()[0:80:2], sentences()[1:80:2], strict=True)]
+    path = write(folder / "pairs.conllu", texts)
+    model = fit(folder, "roots", train=path, parts=PAIRS, multi_root=True, epochs=3)[0]
+    block = read(path)
+    for decode in ("viterbi", "map"):
+        heads = model.parse(block, decode=decode).heads
+        check_trees(block, heads, single_root=False)
+        assert np.mean(np.add.reduceat(heads == 0, block.sentences[:-1]) == 2) > 0.7
+
+
+@pytest.mark.parametrize("entropy", ["convex", "bethe"])
+def test_tiny_treebanks_with_parts(folder, short, entropy):
+    one = folder / "one.conllu"
+    one.write_text(SHORT.split("\n\n")[3] + "\n\n")
+    for path in (str(one), short):
+        model = fit(folder, "tiny", train=path, parts=ALL, entropy=entropy, epochs=2)[0]
+        for decode in ("viterbi", "map"):
+            check_trees(read(TEST), model.parse(read(TEST), decode=decode).heads, single_root=True)
+
+
+BETHE = {"parts": CS, "entropy": "bethe"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"parts": ("as",)}, "cs, gp"),
-        ({"parts": ("cs",), "decoder": "projective"}, "non-projective"),
-        ({"parts": ("cs",), "prune": False}, "prune"),
-        ({"parts": ("cs",), "loss": "svm"}, "finite beta"),
-        ({"parts": ("cs",), "algorithm": "sdca", "loss": "crf"}, "dca or sgd"),
+        ({"parts": ("xx",)}, "parts are cs, gp, as, not 'xx'"),
+        ({"parts": CS, "decoder": "projective"}, "non-projective"),
+        ({"parts": CS, "prune": False}, "prune"),
+        (
+            {"parts": CS, "algorithm": "lbfgs", "loss": "crf"},
+            "dca, sdca, sgd; lbfgs needs the exact",
+        ),
+        ({"parts": CS, "algorithm": "mira", "loss": "svm"}, "mira needs the exact log Z"),
+        ({"parts": CS, "entropy": "tree"}, "entropy is one of convex, bethe"),
+        ({**BETHE, "loss": "svm"}, "--entropy bethe needs a loss with finite beta"),
+        ({**BETHE, "algorithm": "sdca"}, "bethe is trained by dca, sgd; sdca needs"),
+        ({"parts": CS, "rounds": 0}, "rounds is 0: it must be 1 or more"),
+        ({"parts": CS, "damping": 1.0}, "damping is 1.0: it must lie between 0 and 1"),
+        ({"parts": CS, "damping": -0.1}, "damping is -0.1"),
+        ({"parts": CS, "damping": float("nan")}, "damping is nan"),
+        ({"parts": CS, "tolerance": -1.0}, "tolerance is -1.0: it must not be negative"),
+        ({"parts": CS, "tolerance": float("nan")}, "tolerance is nan"),
+        *(
+            (
+                {"parts": CS, "algorithm": "sdca", "params": {"sampling": sampling}},
+                "use --sampling gap",
+            )
+            for sampling in ("importance", "gap-importance")
+        ),
+        ({"parts": CS, "algorithm": "sdca", "params": {"dual": "exact"}}, "--dual compact"),
     ],
 )
-def test_wrong_second_order_options(folder, small, options, words):
+def test_wrong_second_order_options(folder, options, words):
     with pytest.raises(UsageError, match=words):
-        fit(folder, "refused", train=small, **options)
+        fit(folder, "refused", **{"train": "no such file", **options})

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from turbotag.cli.common import announce_compilation, format_option, names
+from turbotag.cli.common import announce_compilation, format_option, names, say
 
 
 @click.command("eval")
@@ -27,6 +27,13 @@ from turbotag.cli.common import announce_compilation, format_option, names
     "--strict", is_flag=True, help="Count only well-formed spans; default is conlleval's way."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
+@click.option(
+    "--html",
+    "page",
+    metavar="FILE",
+    help="Write a page too: scores, confusions, attachment by length, calibration of probabilities "
+    "(of the model, or from predict --marginals).",
+)
 def command(
     gold: str,
     predicted: str | None,
@@ -37,6 +44,7 @@ def command(
     target: str | None,
     strict: bool,
     as_json: bool,
+    page: str | None,
 ) -> None:
     """Score PREDICTED, or --model, against GOLD.
 
@@ -48,38 +56,53 @@ def command(
     turbotag eval --task parse gold.conllu parsed.conllu
     turbotag eval gold.iob2 tagged.iob2
     turbotag eval --model ner.model gold.iob2 --json
+    turbotag eval --model parse.model gold.conllu --html parse.html
     """
     from turbotag.metrics.attachment import AttachmentScore
-    from turbotag.metrics.tags import TagScore
-    from turbotag.models.evaluation import evaluate_files, evaluate_model, evaluate_trees
+    from turbotag.models.evaluation import (
+        Tagged,
+        Trees,
+        compare_files,
+        compare_model,
+        compare_trees,
+    )
     from turbotag.models.gold import Options
     from turbotag.models.parser import Parser
-    from turbotag.models.prediction import load
+    from turbotag.models.pipeline import find, load_model
+    from turbotag.models.store import check_writable, write_atomically
     from turbotag.report.attachment import attachment_table
+    from turbotag.report.page import evaluation_page
     from turbotag.report.tables import score_table
 
     if (predicted is None) == (model is None):
         raise click.UsageError("give either PREDICTED or --model MODEL")
+    if page is not None:
+        check_writable(page)
     announce_compilation()
     options = Options("pos", gold, format=format, columns=names(columns), target=target)
-    score: TagScore | AttachmentScore
+    compared: Tagged | Trees
     if model is not None:
-        loaded = load(model)
+        loaded = load_model(find(model))
         parser = isinstance(loaded, Parser)
         if task is not None and (task == "parse") != parser:
             raise click.UsageError(
                 f"--task {task}, but {model} is a {'pars' if parser else 'tagg'}er"
             )
         if isinstance(loaded, Parser):
-            score = evaluate_trees(gold, loaded, format)
+            compared = compare_trees(gold, loaded, format, page is not None)
         else:
-            score = evaluate_model(options, loaded, gold, strict)
+            compared = compare_model(options, loaded, gold, strict, page is not None)
     else:
         assert predicted is not None
         if task == "parse":
-            score = evaluate_trees(gold, predicted, format)
+            compared = compare_trees(gold, predicted, format)
         else:
-            score = evaluate_files(options, gold, predicted, strict)
+            compared = compare_files(options, gold, predicted, strict)
+    score = compared.score
+    if page is not None:
+        text = evaluation_page(score, compared.details(), gold, predicted or str(model))
+        write_atomically(page, text.encode())
+        say(f"wrote {page}")
     if as_json:
         click.echo(json.dumps(score.as_dict(), ensure_ascii=False))
     elif isinstance(score, AttachmentScore):

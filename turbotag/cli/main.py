@@ -16,6 +16,9 @@ COMMANDS = {
     "predict": "Tag or parse a file or standard input.",
     "eval": "Score predictions, or a model, against gold tags or trees.",
     "inspect": "Show what is in a model file.",
+    "models": "List the models that are shipped, with their cards.",
+    "report": "Plot the traces of training runs.",
+    "draw": "Draw trees and entities as a page, a picture or text.",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,23 +11,30 @@ from typing import IO, Any
 
 import click
 
-from turbotag.cli.common import announce_compilation, format_option, names
+from turbotag.cli.common import announce_compilation, names, say
 
 
 @click.command("predict")
 @click.argument("model")
 @click.argument("file", default="-")
 @click.option("-o", "--output", metavar="FILE", help="Write here instead of standard output.")
-@format_option
+@click.option(
+    "--format",
+    type=click.Choice(["raw", "conllu", "conllx", "columns", "crfsuite", "text"]),
+    help="Format of the input; by default it is told from the content. raw is running text, for "
+    "pipelines.",
+)
 @click.option(
     "--columns", metavar="NAMES", help="Names of the columns, if not those of the training file."
 )
 @click.option(
     "--decode",
-    type=click.Choice(["viterbi", "posterior"]),
+    type=click.Choice(["viterbi", "posterior", "map"]),
     default="viterbi",
     show_default=True,
-    help="The most probable answer, or the one with the fewest expected errors.",
+    help="The most probable answer, or the one with the fewest expected errors, which is all that "
+    "there is with second-order parts, but for map: the tree with the largest score by dual "
+    "decomposition, and how often it is proven to be that.",
 )
 @click.option(
     "--marginals",
@@ -42,6 +50,12 @@ from turbotag.cli.common import announce_compilation, format_option, names
     help="Write the N most probable answers for each sentence, with their probabilities.",
 )
 @click.option(
+    "--keep-tags",
+    is_flag=True,
+    help="A pipeline leaves the parts of speech of a CoNLL-U file as they are.",
+)
+@click.option("--draw", metavar="FILE", help="Also draw trees and entities into this HTML file.")
+@click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads."
 )
 def command(
@@ -53,34 +67,68 @@ def command(
     decode: str,
     marginals: bool,
     nbest: int,
+    keep_tags: bool,
+    draw: str | None,
     threads: int,
 ) -> None:
-    """Tag or parse FILE (standard input by default) with MODEL.
+    """Tag or parse FILE (standard input by default) with MODEL, a file or a shipped model.
 
     Writes the input back with the tag column filled in, or added if there is none; a parser fills
     in the head and label columns of CoNLL-U and CoNLL-X. All other columns, comments and blank
-    lines come out byte for byte.
+    lines come out byte for byte. A pipeline such as `en` takes running text or CoNLL-U and writes
+    CoNLL-U with parts of speech, trees and entities (`turbotag models` lists what is shipped).
 
     \b
+    echo 'Ada flew to Oslo. She loved it.' | turbotag predict en
+    turbotag predict en letter.txt --marginals --draw letter.html > letter.conllu
     turbotag predict ner.model text.iob2 > tagged.iob2
     turbotag predict parse.model tagged.conllu --marginals > parsed.conllu
     printf 'Ada\\nsings\\n.\\n' | turbotag predict ner.model
     """
-    from turbotag.models.prediction import Output, load, predict
+    from turbotag.models.pipeline import RAW, Pipeline, load
+    from turbotag.models.prediction import Output, predict
 
-    if nbest > 1 and (marginals or decode != "viterbi"):
-        raise click.UsageError("--nbest goes with neither --marginals nor --decode posterior")
+    if nbest > 1 and (marginals or decode != "viterbi" or draw):
+        raise click.UsageError("--nbest goes with none of --marginals, --decode and --draw")
+    if draw and not draw.endswith(".html"):
+        raise click.UsageError(f"--draw takes a name that ends in .html, not {draw!r}")
     announce_compilation()
-    loaded = load(model)
-    what = Output(decode, marginals, nbest)
-    with progress_bar(output is not None) as progress:
-        if output is None:
-            predict(
-                loaded, file, sys.stdout.buffer, what, format, threads, names(columns), progress
-            )
-            return
-        with replacing(output) as out:
-            predict(loaded, file, out, what, format, threads, names(columns), progress)
+    loaded = load(model, keep_tags)
+    if format == RAW and not isinstance(loaded, Pipeline):
+        raise click.UsageError("--format raw is for pipelines, such as en: a model reads tokens")
+    proofs: list[tuple[int, int]] | None = [] if decode == "map" else None
+    what = Output(decode, marginals, nbest, proofs=proofs)
+    with contextlib.ExitStack() as stack:
+        if draw:
+            page: IO[bytes] = stack.enter_context(replacing(draw))
+        progress = stack.enter_context(progress_bar(output is not None))
+        out = stack.enter_context(replacing(output)) if output else sys.stdout.buffer
+        copy = Tee(out)
+        to: IO[bytes] = copy if draw else out
+        predict(loaded, file, to, what, format, threads, names(columns), progress)
+        if draw:
+            from turbotag.report.draw import html, read_drawings
+
+            title = "standard input" if file == "-" else os.path.basename(file)
+            page.write(html(read_drawings(copy.getvalue()), title).encode())
+    if proofs:
+        best, trees = (sum(x) for x in zip(*proofs, strict=True))
+        say(f"{best} of {trees} trees are proven to have the largest score")
+
+
+class Tee(io.BytesIO):
+    """Remembers what is written, and writes it on."""
+
+    def __init__(self, out: IO[bytes]):
+        super().__init__()
+        self.out = out
+
+    def write(self, data: Any) -> int:
+        super().write(data)
+        return self.out.write(data)
+
+    def flush(self) -> None:
+        self.out.flush()
 
 
 @contextlib.contextmanager

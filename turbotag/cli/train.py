@@ -129,7 +129,11 @@ class _Train(click.Command):
 )
 @click.option("--max-oracle-calls", type=int, help="Stop after this many inferences (a stage).")
 @click.option("--max-seconds", type=float, help="Stop after this long (a stage).")
-@click.option("--init", metavar="MODEL", help="Start from the weights of another model.")
+@click.option(
+    "--init",
+    metavar="MODEL",
+    help="Start from the weights of another model; a parser's arcs, say of a first-order parser.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option(
     "--decoder",
@@ -152,8 +156,23 @@ class _Train(click.Command):
 @click.option(
     "--parts",
     metavar="LIST",
-    help="parse: second-order parts, of cs (consecutive siblings) and gp (grandparents), such as "
-    "cs,gp; by default arcs alone.",
+    help="parse: second-order parts, of cs (consecutive siblings), gp (grandparents) and as (all "
+    "siblings), such as cs,gp; by default arcs alone.",
+)
+@click.option(
+    "--entropy",
+    type=click.Choice(["convex", "bethe"]),
+    help="--parts: what stands for log Z: a convex upper bound, so that no loss is negative, or "
+    "Bethe's, by loopy belief propagation (Smith and Eisner 2008) [convex].",
+)
+@click.option("--rounds", type=int, help="--parts: rounds of messages [convex 8, bethe 30].")
+@click.option(
+    "--damping", type=float, help="--parts: how much of old messages stays [0.5, bethe 0.3]."
+)
+@click.option(
+    "--tolerance",
+    type=float,
+    help="--parts: end the rounds when beliefs change or differ by no more [1e-4, bethe 1e-3].",
 )
 @click.option(
     "--min-count",
@@ -164,8 +183,15 @@ class _Train(click.Command):
 @click.option(
     "--drop",
     type=float,
-    help="parse: leave weights below this share of the largest out of the model file [0.01; with "
-    "--parts 0.005].",
+    help="parse, or --compact: leave weights below this share of the largest out of the model file "
+    "[0.01; with --parts 0.005].",
+)
+@click.option(
+    "--compact",
+    is_flag=True,
+    default=None,
+    help="Taggers: write a small model file, with eight-bit weights and no names of features for "
+    "inspect; parsers are always that small.",
 )
 @click.option(
     "--jackknife",
@@ -238,7 +264,13 @@ def command(
         "accelerate": accelerate,
         "skip-line-search": skip_line_search or None,
     }
-    only_parse = ("decoder", "multi_root", "crossing", "min_count", "drop", "jackknife")
+    only_parse = ["decoder", "multi_root", "crossing", "min_count", "jackknife"]
+    if not rest["compact"]:
+        only_parse.append("drop")
+    only_parts = ("entropy", "rounds", "damping", "tolerance")
+    given_parts = [n for n in only_parts if rest[n] is not None]
+    if given_parts and not parts:
+        raise click.UsageError(f"--{given_parts[0]} needs --parts")
     given_parse = [n for n in only_parse if rest[n] is not None]
     if task != "parse" and (given_parse or no_labels or no_prune or parts):
         raise click.UsageError(
@@ -277,7 +309,10 @@ def command(
     )[1]
     c = result.certificate
     numbers = f"primal {c.primal:.9f}, dual {c.dual:.9f}, duality gap {c.gap:.3e}"
-    proof = f"certificate: {numbers}"
-    if parts:
-        proof = f"not certified, as the objective has an upper bound for log Z: {numbers}"
+    if not parts:
+        proof = f"certificate: {numbers}"
+    elif options.entropy == "convex":
+        proof = f"certificate, of the convex surrogate: {numbers}"
+    else:
+        proof = f"not certified, as Bethe's log Z is an approximation: {numbers}"
     echo(f"stopped: {result.stopped}\n{proof}\nwrote {output}")

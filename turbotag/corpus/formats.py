@@ -58,6 +58,7 @@ COLUMN_NAMES = {
 NAMES = ("conllu", "conllx", "columns", "crfsuite", "text")
 
 
+_COMMENT = re.compile(r"# *(sent_id|text|newdoc|newpar|global\.columns)\b")
 _ATTRIBUTE = re.compile(r".=.|.:-?[0-9.]+$")  # w=the, or a value: weight:0.5
 
 Naming = Callable[[int], tuple[str, ...]]
@@ -129,7 +130,7 @@ def detect(
     lines = _sample(data)
     if name == "crfsuite":
         no_tabs = not any("\t" in x for x in lines)
-        if lines and (_looks_conll(lines) or (no_tabs and " " in lines[0])):
+        if lines and (_conll_line(lines[0]) or (no_tabs and " " in lines[0])):
             raise DataError("is not a CRFsuite file: expected label<TAB>attribute<TAB>...", path, 1)
         return CRFSUITE
     if name in ("conllu", "conllx"):
@@ -140,7 +141,7 @@ def detect(
     if not body:
         raise DataError("holds no tokens", path)
     tabs = "\t" in body[0]
-    if name is None and tabs and _looks_conll(body):
+    if name is None and tabs and _conll_line(body[0]):
         stem = path[:-3] if path.endswith(".gz") else path
         old = stem.endswith((".conllx", ".conll")) and not lines[0].startswith("#")
         return CONLLX if old else CONLLU
@@ -159,9 +160,18 @@ def detect(
     return replace(fmt, name="columns") if name == "columns" else fmt
 
 
-def _looks_conll(body: list[str]) -> bool:
-    fields = body[0].split("\t")
+def _conll_line(line: str) -> bool:
+    fields = line.split("\t")
     return len(fields) == 10 and _is_id(fields[0])
+
+
+def looks_conll(data: bytes) -> bool:
+    """Whether the beginning of a file is one of CoNLL-U rather than of running text."""
+    lines = _sample(data)
+    body = [line for line in lines if not line.startswith("#")]
+    if body:
+        return _conll_line(body[0])
+    return any(_COMMENT.match(line) for line in lines)
 
 
 def _looks_crfsuite(split: list[list[str]]) -> bool:

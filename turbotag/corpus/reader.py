@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import sys
 import zlib
@@ -71,12 +72,17 @@ class Block:
         return DataError(message, self.path, int(self.lines[token]))
 
 
-def display_name(path: str) -> str:
-    return "<stdin>" if path == "-" else path
+Source = str | bytes  # a path, '-' for standard input, or what a file would hold
 
 
-def open_binary(path: str) -> BinaryIO:
-    """Open a file, '-' for standard input, unpacking .gz; failures become one sentence."""
+def display_name(path: Source) -> str:
+    return "<memory>" if isinstance(path, bytes) else "<stdin>" if path == "-" else path
+
+
+def open_binary(path: Source) -> BinaryIO:
+    """Open a source, unpacking .gz; failures become one sentence."""
+    if isinstance(path, bytes):
+        return io.BytesIO(path)
     if path == "-":
         return sys.stdin.buffer
     try:
@@ -87,7 +93,7 @@ def open_binary(path: str) -> BinaryIO:
         raise DataError((e.strerror or str(e)).lower(), path) from e
 
 
-def _chunks(path: str, size: int) -> Iterator[bytes]:
+def _chunks(path: Source, size: int) -> Iterator[bytes]:
     """The file in pieces that end after a blank line (the last one excepted)."""
     name = display_name(path)
     stream = open_binary(path)
@@ -210,7 +216,7 @@ def _check_skipped(raw: bytes, path: str, line: int) -> None:
 
 
 def stream(
-    path: str,
+    path: Source,
     format: str | None = None,
     naming: Naming = default_names,
     block_bytes: int = BLOCK_BYTES,
@@ -242,7 +248,7 @@ def from_bytes(data: bytes, path: str, fmt: Format) -> Block:
     return _parse(data, path, fmt, 1)
 
 
-def read(path: str, format: str | None = None, naming: Naming = default_names) -> Block:
+def read(path: Source, format: str | None = None, naming: Naming = default_names) -> Block:
     """The whole file as one block."""
     name = display_name(path)
     data = b"".join(_chunks(path, 1 << 24))

@@ -2,8 +2,8 @@
 
 Templates are written as those of arcs (features/arcs). Siblings are h:, m: and s:, the head, a
 child and the next one outwards, where m is START before the first child and s is END after the
-last; grandparents are g:, h: and m:. `dir` is the order of the three, `dist` adds how far the two
-that no arc joins are apart.
+last (all siblings have neither); grandparents are g:, h: and m:. `dir` is the order of the three,
+`dist` adds how far the two that no arc joins are apart.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from turbotag.features.arcs import (
     hash_sides,
 )
 
-SIBLING, GRAND = "hms", "ghm"
+ROLES = {"siblings": "hms", "grandparents": "ghm", "all-siblings": "hms"}  # in order of parts
 APART = (1, 2, 4, 7)  # upper ends of the buckets of `dist`
 
 
 class PartExtractor:
-    """Templates over the three words of a part; `roles` names them in the order of `positions`."""
+    """Templates over the three words of a kind of part, in the order of its ROLES."""
 
-    def __init__(self, templates: list[ArcTemplate], words: Words, roles: str):
-        self.templates, self.roles = templates, roles
+    def __init__(self, templates: list[ArcTemplate], words: Words, kind: str):
+        self.templates, self.kind, roles = templates, kind, ROLES[kind]
         atoms = [[*t.head, *t.mod] for t in templates]
         for template, mine in zip(templates, atoms, strict=True):
             if template.kind != PLAIN or any(role not in roles for role, _ in mine):
@@ -39,13 +39,13 @@ class PartExtractor:
                 )
         self._arc = np.array([t.arc for t in templates], np.int64)
         self._sides = [self._side(role, atoms, words) for role in roles]
-        self._codes = np.array([hash_string(f"{roles} {n}") for n in range(128)], np.uint64)
+        self._codes = np.array([hash_string(f"{kind} {n}") for n in range(128)], np.uint64)
 
     def _side(self, role: str, atoms: list, words: Words) -> tuple[np.ndarray, ...]:
         mine = [[a for r, a in found if r == role] for found in atoms]
         flat = [a for found in mine for a in found]
         return (
-            np.array([hash_string(f"{self.roles} {role} {t}") for t in self.templates], np.uint64),
+            np.array([hash_string(f"{self.kind} {role} {t}") for t in self.templates], np.uint64),
             np.cumsum([0, *(len(m) for m in mine)]).astype(np.int64),
             np.array([words.at[a.source] for a in flat], np.int64),
             np.array([a.offset for a in flat], np.int64),
@@ -56,7 +56,7 @@ class PartExtractor:
         """(keys, ends) of all parts; positions: (parts, 3), n+1 is START and n+2 END."""
         places = np.array([[*range(matrix.shape[0] + 1), START_PLACE, END_PLACE]])
         x, y, z = (hash_sides(matrix, places, *side) for side in self._sides)
-        return _keys(x, y, z, positions, self._arc, self._codes, self.roles == SIBLING)
+        return _keys(x, y, z, positions, self._arc, self._codes, self.kind != "grandparents")
 
 
 @njit(cache=True, nogil=True)

@@ -15,17 +15,16 @@ from numba import njit
 SLOTS, WORDS, BATCH = 7, 8, 64
 LOW = np.uint64(0x0101010101010101)
 HIGH = np.uint64(0x8080808080808080)
-ONE, SHIFT = np.uint64(1), np.uint64(56)
+ONE, SHIFT, HALF = np.uint64(1), np.uint64(56), np.uint64(32)
 NO_SLOT = np.uint64(2) << SHIFT  # the eighth byte: neither empty nor any key's tag
 
 
 class WeightTable:
     """Weights of features by key, 0 for those unknown.
 
-    lines: (buckets, 8) uint64: the tags, then mark and weight (float32) of each slot. The lower
-    bits of a key choose its bucket, the upper half is its mark, eight bits between are its tag;
-    what a full bucket cannot hold goes into the next. A key that is not in the table is taken for
-    one that is with probability below 2^-29.
+    lines: (buckets, 8) uint64: the tags, then mark and weight (float32) of each slot. Keys are
+    folded (features/compact): 32 bits are a key's mark, the lower of these choose its bucket, the
+    upper eight are its tag; what a full bucket cannot hold goes into the next.
     """
 
     def __init__(self, keys: np.ndarray, weights: np.ndarray):
@@ -46,7 +45,7 @@ class WeightTable:
 
 @njit(cache=True, nogil=True, inline="always")
 def _tag(key):
-    """One byte, always odd."""
+    """One byte of a mark, always odd."""
     return ((key >> np.uint64(24)) & np.uint64(0xFF)) | ONE
 
 
@@ -54,13 +53,14 @@ def _tag(key):
 def _fill(keys, weights, lines):
     last = np.uint64(lines.shape[0] - 1)
     for i in range(keys.size):
-        b, j = keys[i] & last, 0
+        key = keys[i] >> HALF
+        b, j = key & last, 0
         while lines[b, 1 + j] != 0:
             j += 1
             if j == SLOTS:
                 b, j = (b + ONE) & last, 0
-        lines[b, 0] |= _tag(keys[i]) << np.uint64(8 * j)
-        lines[b, 1 + j] = (keys[i] >> np.uint64(32) << np.uint64(32)) | weights[i]
+        lines[b, 0] |= _tag(key) << np.uint64(8 * j)
+        lines[b, 1 + j] = (key << HALF) | weights[i]
 
 
 @njit(cache=True, nogil=True)
@@ -73,7 +73,7 @@ def _slow(key, lines, values):
             entry = lines[b, 1 + j]
             if entry == 0:
                 return np.float32(0.0)
-            if entry >> np.uint64(32) == key >> np.uint64(32):
+            if entry >> HALF == key:
                 return values[b, 2 + 2 * j]
         b = (b + ONE) & last
 
@@ -84,14 +84,14 @@ def _sums(keys, ends, lines, values):
     borrowed."""
     last = np.uint64(lines.shape[0] - 1)
     out = np.empty(ends.size)
-    tags = np.empty(BATCH, np.uint64)
+    batch, tags = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
     slot, which = np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
     found = np.zeros(BATCH, np.float32)
     e, total = 0, 0.0
     for begin in range(0, keys.size, BATCH):
         n = min(BATCH, keys.size - begin)
-        batch = keys[begin : begin + n]
         for i in range(n):
+            batch[i] = keys[begin + i] >> HALF
             tags[i] = lines[batch[i] & last, 0]
         likely = 0
         for i in range(n):
@@ -107,7 +107,7 @@ def _sums(keys, ends, lines, values):
         for c in range(likely):
             i, j = which[c], min(slot[c], SLOTS - 1)
             b = batch[i] & last
-            if lines[b, 1 + j] >> np.uint64(32) == batch[i] >> np.uint64(32):
+            if lines[b, 1 + j] >> HALF == batch[i]:
                 found[i] = values[b, 2 + 2 * j]
             else:
                 found[i] = _slow(batch[i], lines, values)

@@ -1,24 +1,148 @@
-"""Scoring a predicted file, or a model, against a gold file."""
+"""Scoring a predicted file, or a model, against a gold file, and what lies behind the score."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
+from turbotag.corpus.formats import default_names, given_names
 from turbotag.corpus.hashing import Interner
-from turbotag.corpus.reader import Block, read
-from turbotag.corpus.schemes import parse
+from turbotag.corpus.reader import Block, Source, read
+from turbotag.corpus.schemes import Spans, parse, spans
 from turbotag.corpus.trees import read_heads
 from turbotag.errors import DataError
-from turbotag.metrics.attachment import AttachmentScore
-from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags
+from turbotag.metrics.attachment import Attachment, AttachmentScore, Labels
+from turbotag.metrics.calibration import Calibration, calibrate
+from turbotag.metrics.spans import CONVENTIONS
+from turbotag.metrics.tags import same_tag
+from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags, target_column
 from turbotag.models.parser import Parser
-from turbotag.models.parser_training import score_block, score_parser
+from turbotag.models.parser_training import score_block, words_of
 from turbotag.models.tagger import Tagger
 
+LENGTHS = {"1-10": 1, "11-20": 11, "21-30": 21, "31-40": 31, "41+": 41}  # of sentences, as words
+Confusion = Counter[tuple[str | None, str | None]]
 
-def _spans(gold: Corpus, predicted: list[str], path: str) -> bool:
+
+@dataclass
+class Details:
+    """What a page shows beside a score.
+
+    confusion: how often a gold label met a predicted one, None where there was no item to meet;
+    calibration: of each kind of probability that is known; lengths: by the length of sentences.
+    """
+
+    confusion: Confusion
+    calibration: dict[str, Calibration] = field(default_factory=dict)
+    lengths: dict[str, Attachment] = field(default_factory=dict)
+
+
+# ---- Tags ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tagged:
+    """Gold and predicted tags of the same words; is_spans: they are span tags.
+
+    token: (tokens,) probability of each predicted tag; entity: of the entity that it belongs to,
+    nan outside of entities.
+    """
+
+    gold: Corpus
+    predicted: Labels
+    is_spans: bool
+    strict: bool
+    token: np.ndarray | None = None
+    entity: np.ndarray | None = None
+
+    @cached_property
+    def score(self) -> Score:
+        return score_tags(self.gold, *self.predicted, self.is_spans, self.strict)
+
+    def details(self) -> Details:
+        """Confusions and calibration of spans, or of tags where they are not spans."""
+        gold = self.gold.strings, self.gold.ids
+        calibration = {}
+        if self.token is not None:
+            calibration["tags"] = calibrate(self.token, same_tag(*gold, *self.predicted))
+        if not self.is_spans:
+            everywhere = np.ones(self.gold.ids.size, np.bool_)
+            return Details(_confusion(gold, self.predicted, everywhere), calibration)
+        in_gold, in_predicted = self._spans(gold), self._spans(self.predicted)
+        if self.entity is not None:
+            p = self.entity[[start for start, _ in in_predicted]]
+            right = np.array([in_gold.get(at) == t for at, t in in_predicted.items()], np.bool_)
+            known = ~np.isnan(p)
+            calibration = {"spans": calibrate(p[known], right[known])}
+        both = in_gold.keys() | in_predicted.keys()
+        return Details(Counter((in_gold.get(at), in_predicted.get(at)) for at in both), calibration)
+
+    def _spans(self, tags: Labels) -> dict[tuple[int, int], str]:
+        """Types of spans by their first and last token, read by the convention of the score."""
+        parsed = parse(tags[0])
+        assert parsed is not None
+        strict = self.score.convention == CONVENTIONS["strict"]
+        prefix, kind = parsed.prefix[tags[1]], parsed.type[tags[1]]
+        found: Spans = spans(prefix, kind, self.gold.block.sentences, strict)
+        return {(a, b): parsed.types[k] for a, b, k in sorted(found.keys())}
+
+
+def evaluate_files(
+    options: Options, gold_path: Source, predicted_path: Source, strict: bool
+) -> Score:
+    """Compare the tag columns of two files with the same sentences."""
+    return compare_files(options, gold_path, predicted_path, strict).score
+
+
+def compare_files(
+    options: Options, gold_path: Source, predicted_path: Source, strict: bool
+) -> Tagged:
+    """The tag columns of two files with the same sentences."""
+    gold = read_gold(options, gold_path)
+    predicted, token, entity = _read_predicted(options, predicted_path, gold)
+    same_tokens(gold.block, predicted.block)
+    is_spans = _are_spans(gold, predicted.strings, predicted.block.path)
+    return Tagged(gold, (predicted.strings, predicted.ids), is_spans, strict, token, entity)
+
+
+def evaluate_model(options: Options, tagger: Tagger, gold_path: Source, strict: bool) -> Score:
+    """Tag a gold file and compare."""
+    return compare_model(options, tagger, gold_path, strict).score
+
+
+def compare_model(
+    options: Options, tagger: Tagger, gold_path: Source, strict: bool, probabilities: bool = False
+) -> Tagged:
+    """The tags of a gold file and those that a tagger gives it."""
+    options = replace(options, format=options.format or tagger.input_format)
+    target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
+    gold = read_gold(options, gold_path, options.target or target, tagger.naming)
+    unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]
+    if unknown:
+        t = int(np.flatnonzero(gold.ids == gold.strings.index(unknown[0]))[0])
+        raise gold.block.error(f"label {unknown[0]!r} is unknown to the model", t)
+    sentences = gold.block.sentences
+    scores = tagger.scores(gold.block)
+    tags = tagger.viterbi(scores, sentences)
+    predicted = tagger.output_labels(tags, sentences)
+    is_spans = _are_spans(gold, predicted[0], gold.block.path)
+    tagged = Tagged(gold, predicted, is_spans, strict)
+    if probabilities:
+        posterior = tagger.posterior(scores, sentences)
+        found = tagger.marginals(scores, sentences, tags, posterior)
+        tagged.token = found.token
+        if found.spans is not None:
+            tagged.entity = np.full(tags.size, np.nan)
+            for a, b, p in zip(found.spans.start, found.spans.end, found.span, strict=True):
+                tagged.entity[a : b + 1] = p
+    return tagged
+
+
+def _are_spans(gold: Corpus, predicted: list[str], path: str) -> bool:
     """Whether the gold tags are span tags (and not only O); then the predicted must be too."""
     tags = parse(gold.strings)
     if tags is None or not tags.types:
@@ -29,35 +153,175 @@ def _spans(gold: Corpus, predicted: list[str], path: str) -> bool:
     return True
 
 
+def _confusion(gold: Labels, predicted: Labels, where: np.ndarray) -> Confusion:
+    """How often two labels meet at the tokens `where`."""
+    k = len(predicted[0])
+    codes = gold[1][where].astype(np.int64) * k + predicted[1][where]
+    confusion: Confusion = Counter()
+    for code, n in zip(*np.unique(codes, return_counts=True), strict=True):
+        confusion[gold[0][code // k], predicted[0][code % k]] += int(n)
+    return confusion
+
+
+# ---- Probabilities in files, as `predict --marginals` writes them --------------------------------
+
+
+def _probabilities(block: Block, column: int, name: str = "") -> np.ndarray:
+    """(tokens,) from a column, or from its NAME= if there is a name; nan where there is none."""
+    interner = Interner()
+    ids = block.ids(column, interner)
+    pattern = rf"(?:.*\|)?{name}=([01]\.\d+)(?:\|.*)?" if name else r"([01]\.\d+)"
+    found = (re.fullmatch(pattern, s) for s in interner.strings)
+    return np.array([float(m[1]) if m else np.nan for m in found])[ids]
+
+
+def _all_known(p: np.ndarray) -> np.ndarray | None:
+    return None if np.isnan(p).any() else p
+
+
+def _read_predicted(
+    options: Options, path: Source, gold: Corpus
+) -> tuple[Corpus, np.ndarray | None, np.ndarray | None]:
+    """The tags of a predicted file, and their probabilities and those of entities if it has them:
+    in MISC, as label:probability, or in one or two columns behind those of the gold file."""
+    names = gold.block.format.columns
+    ordinary = given_names(options.columns) if options.columns else default_names
+
+    def naming(n: int) -> tuple[str, ...]:
+        if names and len(names) < n <= len(names) + 2:
+            return (*names, "probability", "entity")[:n]
+        return ordinary(n)
+
+    found = read_gold(replace(options, columns=None), path, naming=naming)
+    block = found.block
+    n = len(block.format.columns)
+    if block.format.ids:
+        token, entity = (_probabilities(block, 9, name) for name in ("Prob", "EntityProb"))
+        return found, _all_known(token), None if np.isnan(entity).all() else entity
+    if block.format.name == "crfsuite":
+        return _split_labels(found)
+    if "probability" not in block.format.columns[len(names) :]:
+        return found, None, None
+    token = _probabilities(block, len(names))
+    if not np.isnan(token).any():
+        return found, token, _probabilities(block, n - 1) if n > len(names) + 1 else None
+    block.format = replace(block.format, columns=ordinary(n))  # other columns: the last is the tag
+    at, interner = (
+        target_column(block.format, options.task, options.target, found.block.path),
+        Interner(),
+    )
+    ids = block.ids(at, interner)
+    return Corpus(block, at, ids, interner.strings), None, None
+
+
+def _split_labels(found: Corpus) -> tuple[Corpus, np.ndarray | None, None]:
+    """Labels of a CRFsuite file, which may be label:probability."""
+    split = [re.fullmatch(r"(.+):([01]\.\d+)", s) for s in found.strings]
+    pairs = [(m[1], float(m[2])) for m in split if m]
+    if len(pairs) < len(split):
+        return found, None, None
+    strings = sorted({label for label, _ in pairs})
+    ids = np.array([strings.index(label) for label, _ in pairs], np.int32)[found.ids]
+    token = np.array([p for _, p in pairs])[found.ids]
+    return replace(found, strings=strings, ids=ids), token, None
+
+
+# ---- Trees ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Trees:
+    """Trees of a gold file and predicted ones: heads (tokens,), labels if there are any, and the
+    probabilities of heads and of labels given them, if known."""
+
+    gold: Block
+    heads: np.ndarray
+    labels: Labels | None
+    head_probability: np.ndarray | None = None
+    label_probability: np.ndarray | None = None
+
+    @cached_property
+    def score(self) -> AttachmentScore:
+        return score_block(self.gold, self.heads, self.labels)
+
+    def details(self) -> Details:
+        """Confusions of labels at right heads, calibration, attachment by length of sentence; of
+        the words and labels that the first convention of the score counts."""
+        gold, upos = self.gold, words_of(self.gold)[1]
+        counted = np.array([tag != "PUNCT" for tag in upos or ["_"] * gold.n_tokens], np.bool_)
+        right, arcs = counted & (self.heads == read_heads(gold)), None
+        confusion: Confusion = Counter()
+        calibration = {}
+        if self.head_probability is not None:
+            calibration["heads"] = calibrate(self.head_probability[counted], right[counted])
+        if self.labels is not None:
+            interner = Interner()
+            whole = gold.ids(7, interner)
+            names = [[s.split(":")[0] for s in of] for of in (interner.strings, self.labels[0])]
+            confusion = _confusion((names[0], whole), (names[1], self.labels[1]), right)
+            arcs = right & same_tag(names[0], whole, names[1], self.labels[1])
+            if self.label_probability is not None:
+                same = same_tag(interner.strings, whole, *self.labels)[right]
+                p = self.label_probability[right]
+                calibration["labels of right heads, with subtypes"] = calibrate(p, same)
+        return Details(confusion, calibration, self._lengths(counted, right, arcs))
+
+    def _lengths(
+        self, counted: np.ndarray, right: np.ndarray, arcs: np.ndarray | None
+    ) -> dict[str, Attachment]:
+        words = np.diff(self.gold.sentences)
+        bucket = np.searchsorted(list(LENGTHS.values()), np.repeat(words, words), side="right") - 1
+        out = {}
+        for k, name in enumerate(LENGTHS):
+            here = counted & (bucket == k)
+            labelled = None if arcs is None else int((here & arcs).sum())
+            out[name] = Attachment(int(here.sum()), int((here & right).sum()), labelled)
+        return out
+
+
 def evaluate_trees(
-    gold_path: str, predicted: str | Parser, format: str | None = None
+    gold_path: Source, predicted: Source | Parser, format: str | None = None
 ) -> AttachmentScore:
     """Compare the trees of a gold file with those of another file or of a parser."""
+    return compare_trees(gold_path, predicted, format).score
+
+
+def compare_trees(
+    gold_path: Source,
+    predicted: Source | Parser,
+    format: str | None = None,
+    probabilities: bool = False,
+) -> Trees:
+    """The trees of a gold file and those of another file or of a parser."""
     gold = read(gold_path, format)
     if not gold.format.ids:
-        raise DataError(f"is {gold.format.name}; trees are in CoNLL-U or CoNLL-X", gold_path)
+        raise DataError(f"is {gold.format.name}; trees are in CoNLL-U or CoNLL-X", gold.path)
     if isinstance(predicted, Parser):
-        return score_parser(predicted, gold)
+        parsed = predicted.parse(gold, probabilities=probabilities)
+        if predicted.label_rows is None:
+            return Trees(gold, parsed.heads, None, parsed.head_probability)
+        labels = predicted.labels, parsed.labels
+        return Trees(gold, parsed.heads, labels, parsed.head_probability, parsed.label_probability)
     other = read(predicted, format)
     if not other.format.ids:
-        raise DataError(f"is {other.format.name}; trees are in CoNLL-U or CoNLL-X", predicted)
-    _same_tokens(gold, other)
+        raise DataError(f"is {other.format.name}; trees are in CoNLL-U or CoNLL-X", other.path)
+    same_tokens(gold, other)
     interner = Interner()
     ids = other.ids(7, interner)
-    labels = None if interner.strings == ["_"] else (interner.strings, ids)
-    return score_block(gold, read_heads(other), labels)
+    if other.format.name == "conllx":
+        head, label = _probabilities(other, 8), _probabilities(other, 9)
+    else:
+        head, label = (_probabilities(other, 9, name) for name in ("HeadProb", "LabelProb"))
+    return Trees(
+        gold,
+        read_heads(other),
+        None if interner.strings == ["_"] else (interner.strings, ids),
+        _all_known(head),
+        _all_known(label),
+    )
 
 
-def evaluate_files(options: Options, gold_path: str, predicted_path: str, strict: bool) -> Score:
-    """Compare the tag columns of two files with the same sentences."""
-    gold = read_gold(options, gold_path)
-    predicted = read_gold(options, predicted_path)
-    _same_tokens(gold.block, predicted.block)
-    spans = _spans(gold, predicted.strings, predicted.block.path)
-    return score_tags(gold, predicted.strings, predicted.ids, spans, strict)
-
-
-def _same_tokens(a: Block, b: Block) -> None:
+def same_tokens(a: Block, b: Block) -> None:
     shared = min(a.n_sentences, b.n_sentences)
     differ = np.flatnonzero(a.sentences[1 : shared + 1] != b.sentences[1 : shared + 1])
     if a.format.columns and b.format.columns:
@@ -77,17 +341,3 @@ def _same_tokens(a: Block, b: Block) -> None:
             b.path,
             int(b.lines[t]),
         )
-
-
-def evaluate_model(options: Options, tagger: Tagger, gold_path: str, strict: bool) -> Score:
-    """Tag a gold file and compare."""
-    options = replace(options, format=options.format or tagger.input_format)
-    target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
-    gold = read_gold(options, gold_path, options.target or target, tagger.naming)
-    unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]
-    if unknown:
-        t = int(np.flatnonzero(gold.ids == gold.strings.index(unknown[0]))[0])
-        raise gold.block.error(f"label {unknown[0]!r} is unknown to the model", t)
-    tags = tagger.tag(gold.block)
-    strings, ids = tagger.output_labels(tags, gold.block.sentences)
-    return score_tags(gold, strings, ids, _spans(gold, strings, gold.block.path), strict)

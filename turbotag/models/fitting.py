@@ -36,7 +36,7 @@ def fingerprint(options: Options, block: Block) -> str:
     settings = {k: v for k, v in asdict(options).items() if k not in free}
     settings["data"] = sha256(block)
     for path in (options.dev, options.template, options.init, *options.gazetteers.values()):
-        if path and Path(path).is_file():
+        if isinstance(path, str) and Path(path).is_file():
             settings[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return json.dumps(settings, sort_keys=True, default=str)
 
@@ -127,12 +127,12 @@ class Checkpoint:
 
 @dataclass
 class Fitted:
-    """The outcome of one optimizer run, what it adds to a model's header, and whether its
-    certificate is one."""
+    """The outcome of one optimizer run, what it adds to a model's header, and what its
+    certificate is one of."""
 
     result: Result
     header: dict[str, Any]
-    certified: bool
+    certified: str
 
 
 def provenance(options: Options, block: Block, command: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from turbotag.corpus import schemes
 from turbotag.corpus.formats import Format, Naming, default_names, given_names
 from turbotag.corpus.hashing import Interner
-from turbotag.corpus.reader import Block, read
+from turbotag.corpus.reader import Block, Source, display_name, read
 from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
 from turbotag.metrics import tags as tag_metrics
@@ -30,8 +30,8 @@ class Options:
     """What `turbotag train` can be told; see its help for each."""
 
     task: str
-    train: str
-    dev: str | None = None
+    train: Source
+    dev: Source | None = None
     format: str | None = None
     columns: tuple[str, ...] | None = None
     target: str | None = None
@@ -55,6 +55,7 @@ class Options:
     init: str | None = None
     seed: int = 1
     licence: str = ""
+    compact: bool = False
     # parse only
     decoder: str = "nonprojective"
     multi_root: bool = False
@@ -62,6 +63,10 @@ class Options:
     labels: bool = True
     prune: bool = True
     parts: tuple[str, ...] = ()
+    entropy: str = "convex"
+    rounds: int | None = None
+    damping: float | None = None
+    tolerance: float | None = None
     min_count: int = 4
     drop: float = 0.01
     jackknife: int = 0
@@ -108,13 +113,14 @@ def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
 
 
 def read_gold(
-    options: Options, path: str, target: str | None = None, naming: Naming = default_names
+    options: Options, path: Source, target: str | None = None, naming: Naming = default_names
 ) -> Corpus:
     """Read a file and its tag column."""
     if options.columns:
         naming = given_names(options.columns)
     block = read(path, options.format, naming)
-    at = target_column(block.format, options.task, target or options.target, path)
+    asked = target or options.target
+    at = target_column(block.format, options.task, asked, display_name(path))
     interner = Interner()
     ids = block.ids(at, interner)
     if "" in interner.strings:

@@ -12,13 +12,14 @@ from turbotag.corpus.hashing import KeyTable
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features import arcs as arc_features
+from turbotag.features import compact
 from turbotag.features.arcs import ArcExtractor, Words
-from turbotag.features.parts import GRAND, SIBLING, PartExtractor
+from turbotag.features.parts import ROLES, PartExtractor
 from turbotag.features.weights import WeightTable
 from turbotag.models import store
-from turbotag.structures import projective, pruning, second_order, tree
+from turbotag.structures import parts, projective, pruning, second_order, tree
+from turbotag.structures.second_order import Approximation
 
-PARTS = {"siblings": SIBLING, "grandparents": GRAND}  # template sets that belong to `arc`
 Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
 
 
@@ -28,12 +29,11 @@ class Scanner:
     def __init__(self, templates: dict[str, str], ignore: tuple[str, ...] = ()):
         parsed = {s: arc_features.parse(text, "templates") for s, text in templates.items()}
         self.words = Words(*parsed.values(), ignore=ignore)
-        self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items() if s not in PARTS}
+        self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items() if s not in ROLES}
         self.parts = {
-            s: PartExtractor(parsed[s], self.words, roles)
-            for s, roles in PARTS.items()
-            if s in parsed
+            kind: PartExtractor(parsed[kind], self.words, kind) for kind in ROLES if kind in parsed
         }
+        self.all_siblings = "all-siblings" in self.parts
 
     def matrix(self, block: Block) -> np.ndarray:
         if not block.format.ids:
@@ -46,15 +46,15 @@ class Scanner:
         self, matrix: np.ndarray, cuts: np.ndarray, heads: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """(keys, ends) of the parts of a sentence: its arcs and, at second order, the siblings and
-        grandparents over them."""
+        grandparents over them (structures/parts)."""
         keys, ends = self.stage["arc"].keys(matrix, cuts, heads)
         if not self.parts:
             return keys, ends
-        p = second_order.parts(cuts, heads)
+        p = parts.parts(cuts, heads, self.all_siblings)
         all_keys, all_ends, size = [keys], [ends], keys.size
-        for name, positions in zip(PARTS, second_order.positions(p), strict=True):
-            if name in self.parts:
-                keys, ends = self.parts[name].keys(matrix, positions)
+        for kind, positions in zip(ROLES, parts.positions(p), strict=True):
+            if kind in self.parts:
+                keys, ends = self.parts[kind].keys(matrix, positions)
             else:
                 keys, ends = np.zeros(0, np.uint64), np.zeros(len(positions), np.int64)
             all_keys.append(keys)
@@ -72,13 +72,15 @@ class Parsed:
     labels: np.ndarray
     head_probability: np.ndarray | None = None
     label_probability: np.ndarray | None = None
+    proven: int = 0  # sentences whose tree is proven to have the largest score
 
 
 class Parser:
     """A trained parser.
 
-    header: everything that is not an array; arrays: STAGE.keys (rows,) uint64 and STAGE.weights,
-    (rows,) for arcs and (rows, labels) for labels. The stages `prune` and `label` may be missing.
+    header: everything that is not an array; arrays: keys and weights of the stages, (rows,) for
+    arcs and (rows, labels) for labels, packed (features/compact): STAGE.counts, .lows, .weights
+    and .scales. The stages `prune` and `label` may be missing.
     """
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]):
@@ -89,19 +91,32 @@ class Parser:
         beta = float(header["loss"]["beta"])
         self.beta = beta if np.isfinite(beta) else 1.0  # of the probabilities
         self.tables = {
-            s: WeightTable(arrays[f"{s}.keys"], arrays[f"{s}.weights"].astype(np.float32))
-            for s in ("prune", "arc")
-            if s in header["templates"]
+            s: WeightTable(*self.rows(s)) for s in ("prune", "arc") if s in header["templates"]
         }
         self.label_rows: KeyTable | None = None
         if "label" in header["templates"]:
-            self.label_rows = KeyTable.of(arrays["label.keys"])
-            self.label_weights = arrays["label.weights"].astype(np.float32)
+            keys, self.label_weights = self.rows("label")
+            self.label_rows = KeyTable.of(keys)
         self.second_order: bool = bool(header["parts"])
+        self.approximation = Approximation(**header["approximation"])
+        self.decodes_map = self.second_order and not np.isfinite(beta)
         self.extractor = self.new_extractor()
 
     def new_extractor(self) -> Scanner:
         return Scanner(self.header["templates"], tuple(self.header["ignore"]))
+
+    def rows(self, stage: str) -> tuple[np.ndarray, np.ndarray]:
+        """(folded keys, float32 weights) of a stage."""
+        of = {n: self.arrays[f"{stage}.{n}"] for n in ("counts", "lows", "weights", "scales")}
+        keys = compact.unpack_keys(of["counts"], of["lows"])
+        weights = compact.dequantize(of["weights"], of["scales"])
+        shape = (keys.size, len(self.labels)) if stage == "label" else (keys.size,)
+        if weights.shape != shape:
+            raise ValueError(f"{stage} weights are {weights.shape}, expected {shape}")
+        return keys, weights
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Parser, (self.header, self.arrays)
 
     input_format = None
 
@@ -129,13 +144,20 @@ class Parser:
         theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
         return pruning.matrix(theta, cuts, heads)
 
-    def beliefs(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n+1, n+1) approximate probabilities of arcs at second order, -inf for no candidate."""
+    def decode_parts(
+        self, matrix: np.ndarray, scanner: Scanner, best: bool
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """(heads, (n+1, n+1) approximate probabilities of arcs, whether the tree is proven to be
+        the one with the largest score) at second order: the least risk, or the best score."""
         cuts, heads = self.candidates(matrix, scanner)
         theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
-        nu, p = np.empty_like(theta), second_order.parts(cuts, heads)
-        second_order.bound(theta, p, self.beta, self.single_root, self.header["rounds"], nu)
-        return pruning.matrix(nu, cuts, heads)
+        p = parts.parts(cuts, heads, scanner.all_siblings)
+        nu = self.approximation.beliefs(theta, p, self.beta, self.single_root)
+        if best or self.decodes_map:
+            found, proven = second_order.best_tree(theta, p, self.single_root)
+        else:
+            found, proven = second_order.least_risk(nu, p, self.single_root), False
+        return found, pruning.matrix(nu, cuts, heads), proven
 
     def posterior(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """(log Z, (n+1, n+1) probabilities of arcs)."""
@@ -143,6 +165,13 @@ class Parser:
         if self.projective:
             return projective.inside_outside(scores, self.single_root, self.beta, mu), mu
         return tree.marginals(scores, self.beta, self.single_root, mu), mu
+
+    def arc_probabilities(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
+        """(n+1, n+1) probabilities of arcs, approximate at second order."""
+        if not self.second_order:
+            return self.posterior(self.scores(matrix, scanner))[1]
+        _, mu, _ = self.decode_parts(matrix, scanner, False)
+        return np.maximum(mu, 0.0)
 
     def best(self, scores: np.ndarray) -> np.ndarray:
         """(n,) heads of the tree with the largest sum of `scores`."""
@@ -157,7 +186,8 @@ class Parser:
             keys, ends = scanner.stage["label"].keys(
                 matrix, np.arange(heads.size + 1), heads, heads
             )
-            _add_labels(self.label_rows.lookup(keys), ends, self.label_weights, out)
+            rows = self.label_rows.lookup(compact.fold(keys))
+            _add_labels(rows, ends, self.label_weights, out)
         return out
 
     def nbest(self, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -176,8 +206,8 @@ class Parser:
         decode: str = "viterbi",
         probabilities: bool = False,
     ) -> Parsed:
-        """Trees of all sentences; decode is viterbi (the best tree) or posterior (the tree with
-        the fewest expected wrong heads, which is all that there is at second order)."""
+        """Trees of all sentences; decode is viterbi or map (the best tree) or posterior (the tree
+        with the fewest expected wrong heads). At second order viterbi is posterior."""
         scanner = scanner or self.extractor
         matrix = scanner.matrix(block)
         n = block.n_tokens
@@ -194,14 +224,15 @@ class Parser:
     ) -> None:
         mu = np.zeros(0)
         if self.second_order:
-            mu = self.beliefs(matrix, scanner)
-            heads = self.best(mu)
+            heads, mu, proven = self.decode_parts(matrix, scanner, decode == "map")
+            out.proven += proven
         else:
             scores = self.scores(matrix, scanner)
             if decode == "posterior" or out.head_probability is not None:
                 _, mu = self.posterior(scores)
             expected = np.where(scores > -np.inf, mu, -np.inf) if decode == "posterior" else scores
             heads = self.best(expected)
+            out.proven += decode != "posterior"
         labels = self.label_scores(matrix, heads, scanner)
         out.heads[at], out.labels[at] = heads, labels.argmax(axis=1)
         if out.head_probability is not None and out.label_probability is not None:
@@ -222,13 +253,6 @@ class Parser:
         try:
             if "arc" not in header["templates"]:
                 raise ValueError("it has no arc templates")
-            for stage in header["templates"].keys() - PARTS.keys():
-                keys, weights = arrays[f"{stage}.keys"], arrays[f"{stage}.weights"]
-                shape = (keys.size, len(header["labels"])) if stage == "label" else (keys.size,)
-                if keys.dtype != np.uint64 or weights.shape != shape:
-                    raise ValueError(f"{stage} weights are {weights.shape}, expected {shape}")
-                if weights.dtype != np.float16 or not np.isfinite(weights).all():
-                    raise ValueError(f"{stage} weights are not finite float16 numbers")
             return cls(header, arrays)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
             raise DataError(f"is damaged: its parts do not fit together ({e})", path) from e

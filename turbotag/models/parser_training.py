@@ -15,7 +15,7 @@ from turbotag.corpus.hashing import Interner, KeyTable
 from turbotag.corpus.reader import Block, read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
-from turbotag.features import templates
+from turbotag.features import compact, templates
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
@@ -27,11 +27,16 @@ from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
 from turbotag.structures.arc_problem import DECODERS, ArcProblem, Arcs, best_trees
 from turbotag.structures.chain_problem import ChainProblem
-from turbotag.structures.second_order_problem import ROUNDS, SecondOrderProblem, believed_trees
+from turbotag.structures.second_order import ENTROPIES, Approximation
+from turbotag.structures.second_order_problem import BetheProblem, BoundProblem, believed_trees
 
 CROSSING = ("lift", "skip")
-APPROXIMATE = ("dca", "sgd")  # what does not mind that log Z is a bound
-PART_FILES = {"cs": "siblings", "gp": "grandparents"}
+SERVES = {"convex": ("dca", "sdca", "sgd"), "bethe": ("dca", "sgd")}  # second-order parts
+PART_FILES = {"cs": "siblings", "gp": "grandparents", "as": "all-siblings"}
+ROUNDS = {  # where nothing else is asked for
+    "convex": Approximation("convex", 8, 0.5, 1e-4),
+    "bethe": Approximation("bethe", 30, 0.3, 1e-3),
+}
 PRUNER: dict[str, Any] = {
     "algorithm": "dca",
     "params": {},
@@ -256,6 +261,7 @@ class ParserTraining:
                 raise DataError(
                     f"'{t}' looks beyond the arc, which only labels can", options.template
                 )
+        self.init = Parser.load(options.init) if options.init else None
         self.block = block = read(options.train, options.format)
         self.mark = fingerprint(options, block)
         ignore = ("lemma", "feats") if options.jackknife else ()
@@ -275,7 +281,7 @@ class ParserTraining:
             "single_root": self.single_root,
             "templates": {},
             "parts": list(options.parts),
-            "rounds": ROUNDS,
+            "approximation": approximation(options).as_dict(),
             "ignore": list(ignore),
             "tags": f"{options.jackknife}-fold predicted" if options.jackknife else "gold",
             "loss": {"beta": str(loss.beta)},
@@ -323,15 +329,24 @@ class ParserTraining:
         """Add a trained stage, without the rows whose weights are all small beside the largest."""
         size = np.abs(weights).max(axis=1)
         keep = size > DROP[name] * self.options.drop * size.max(initial=0.0)
-        kept = weights[keep] if name == "label" else weights[keep, 0]
+        rows = np.flatnonzero(keep)
+        rows = rows[compact.distinct(keys[rows], size[rows])]
         added = [name, *(self.scanner.parts if name == "arc" else ())]
         self.header["templates"] |= {n: self.texts[n] for n in added}
-        self.arrays[f"{name}.keys"] = keys[keep]
-        self.arrays[f"{name}.weights"] = kept.astype(np.float16)
-        self.echo(f"{name}: kept {int(keep.sum())} of {keys.size} rows")
+        counts, lows = compact.pack_keys(keys[rows])
+        q, scales = compact.quantize(weights[rows] if name == "label" else weights[rows, 0])
+        packed = {"counts": counts, "lows": lows, "weights": q, "scales": scales}
+        self.arrays |= {f"{name}.{part}": array for part, array in packed.items()}
+        self.echo(f"{name}: kept {rows.size} of {keys.size} rows")
 
     def fit(
-        self, name: str, problem: Any, options: Options, trace: Trace, dev: Any = None
+        self,
+        name: str,
+        problem: Any,
+        options: Options,
+        trace: Trace,
+        dev: Any = None,
+        start: np.ndarray | None = None,
     ) -> Fitted:
         checkpoint = Checkpoint(f"{self.output}.{name}", self.mark)
         checkpoint.regular = Checkpoint(self.output, self.mark).regular
@@ -342,7 +357,7 @@ class ParserTraining:
             checkpoint,
             trace,
             dev,
-            None,
+            start,
             self.echo,
             self.resume,
             self.checkpoint_seconds,
@@ -388,13 +403,12 @@ class ParserTraining:
             f"{features.nbytes / 1e6:.0f} MB"
         )
         beta, gamma = self.loss.beta, self.loss.gamma
-        problem = (
-            SecondOrderProblem(features, bank.heads, table.size, beta, gamma, self.single_root)
-            if self.scanner.parts
-            else ArcProblem(
-                features, bank.heads, table.size, beta, gamma, options.decoder, self.single_root
-            )
-        )
+        common = features, bank.heads, table.size, beta, gamma
+        approximate = approximation(options)
+        problem = ArcProblem(*common, options.decoder, self.single_root)
+        if self.scanner.parts:
+            kind = BoundProblem if options.entropy == "convex" else BetheProblem
+            problem = kind(*common, self.single_root, self.scanner.all_siblings, approximate)
         if not self.dev:
             return ArcTask(problem, table, None)
         found = candidates(self.dev, parser, self.scanner, False)
@@ -405,7 +419,14 @@ class ParserTraining:
 
         def dev_score(W: np.ndarray) -> float:
             if self.scanner.parts:
-                heads = believed_trees(dev_features, W, beta, self.single_root, ROUNDS)
+                heads = believed_trees(
+                    dev_features,
+                    W,
+                    beta,
+                    self.single_root,
+                    self.scanner.all_siblings,
+                    approximate,
+                )
             else:
                 heads = best_trees(dev_features, W, options.decoder, self.single_root)
             return score_trees(gold, heads, sentences, forms, upos).main
@@ -414,7 +435,8 @@ class ParserTraining:
 
     def score(self, trace: Trace) -> Fitted:
         task = self.arc_problem()
-        fitted = self.fit("arc", task.problem, self.options, trace, task.dev_score)
+        start = starting_weights(self.init, task.table) if self.init else None
+        fitted = self.fit("arc", task.problem, self.options, trace, task.dev_score, start)
         self.stage("arc", task.table.keys(), fitted.result.weights)
         return fitted
 
@@ -471,6 +493,20 @@ class ParserTraining:
         return fitted
 
 
+def approximation(options: Options) -> Approximation:
+    """How second-order parts are summed over."""
+    asked = {"rounds": options.rounds, "damping": options.damping, "tolerance": options.tolerance}
+    given: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
+    return replace(ROUNDS[options.entropy], **given)
+
+
+def starting_weights(parser: Parser, table: KeyTable) -> np.ndarray:
+    """(rows, 1) weights of another parser's arcs (and parts), 0 for features it does not have."""
+    keys, weights = parser.rows("arc")
+    rows = KeyTable.of(keys).lookup(compact.fold(table.keys()))
+    return np.where(rows >= 0, weights[np.maximum(rows, 0)], 0.0)[:, None]
+
+
 def check_parse(options: Options) -> None:
     check(options)
     if options.decoder not in DECODERS:
@@ -480,13 +516,25 @@ def check_parse(options: Options) -> None:
     unknown = [p for p in options.parts if p not in PART_FILES]
     if unknown:
         raise UsageError(f"parts are {', '.join(PART_FILES)}, not {unknown[0]!r}")
-    if options.parts and options.algorithm not in APPROXIMATE:
+    if options.entropy not in ENTROPIES:
+        raise UsageError(f"entropy is one of {', '.join(ENTROPIES)}")
+    if options.parts and options.algorithm not in SERVES[options.entropy]:
         raise UsageError(
-            f"--parts is trained by {' or '.join(APPROXIMATE)}; "
-            f"{options.algorithm} needs the exact log Z"
+            f"--parts with --entropy {options.entropy} is trained by "
+            f"{', '.join(SERVES[options.entropy])}; {options.algorithm} needs the exact log Z"
         )
-    if options.parts and not losses.loss(options.loss, options.beta, options.gamma).smooth:
-        raise UsageError("--parts needs a loss with finite beta")
+    smooth = losses.loss(options.loss, options.beta, options.gamma).smooth
+    if options.parts and options.entropy == "bethe" and not smooth:
+        raise UsageError("--entropy bethe needs a loss with finite beta")
+    if options.parts and options.params.get("sampling") in ("importance", "gap-importance"):
+        raise UsageError("--parts has no bound of its features: use --sampling gap")
+    approximate = approximation(options)
+    if approximate.rounds < 1:
+        raise UsageError(f"rounds is {approximate.rounds}: it must be 1 or more")
+    if not 0.0 <= approximate.damping < 1.0:
+        raise UsageError(f"damping is {approximate.damping}: it must lie between 0 and 1")
+    if not approximate.tolerance >= 0.0:
+        raise UsageError(f"tolerance is {approximate.tolerance}: it must not be negative")
     if options.parts and options.decoder == "projective":
         raise UsageError("--parts needs the non-projective decoder")
     if options.parts and not options.prune:
@@ -502,8 +550,6 @@ def check_parse(options: Options) -> None:
     beta = losses.loss(options.loss, options.beta, options.gamma).beta
     if options.params.get("dual") == "exact" and not np.isfinite(beta):
         raise UsageError("--dual exact needs a finite beta; use --dual compact")
-    if options.init:
-        raise UsageError("--init is for taggers: a parser starts from nothing")
 
 
 def train_parser(

@@ -6,41 +6,39 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 import numpy as np
 
 from turbotag.corpus.formats import given_names
-from turbotag.corpus.reader import Block, display_name, stream
+from turbotag.corpus.reader import Block, display_name, from_bytes, stream
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, UsageError
 from turbotag.features.extract import Extractor
-from turbotag.models import store
 from turbotag.models.parser import Parsed, Parser, Scanner
+from turbotag.models.pipeline import Model, Pipeline
 from turbotag.models.tagger import Tagger
 
-Model = Tagger | Parser
 HEAD, LABEL = 6, 7  # columns of CoNLL-U and CoNLL-X
-
-
-def load(path: str) -> Model:
-    """A model file of any kind."""
-    return Parser.load(path) if store.kind(path) == "parser" else Tagger.load(path)
+Extractors = Extractor | Scanner | list[Extractor | Scanner]
 
 
 @dataclass(frozen=True)
 class Output:
-    """What to write: decoding is viterbi (the best answer) or posterior (the fewest expected
-    errors); probabilities; the best n answers."""
+    """What to write: decoding is viterbi (the best answer), posterior (the fewest expected errors)
+    or map (see Parser.parse); probabilities; the best n answers. In MISC of CoNLL-U `prefix` stands
+    before Prob=. `proofs` is told of each parsed block (trees that are proven best, trees)."""
 
     decode: str = "viterbi"
     marginals: bool = False
     nbest: int = 1
+    prefix: str = ""
+    proofs: list[tuple[int, int]] | None = None
 
 
 def predict(
-    model: Model,
+    model: Model | Pipeline,
     path: str,
     out: IO[bytes],
     output: Output = Output(),  # noqa: B008
@@ -53,8 +51,13 @@ def predict(
 
     progress is told how many tokens were written after each block.
     """
-    naming = given_names(columns) if columns else model.naming
-    blocks = stream(path, format or model.input_format, naming)
+    if isinstance(model, Pipeline):
+        if columns or output.nbest > 1:
+            raise UsageError("--columns and --nbest are for single models, not for a pipeline")
+        blocks = model.blocks(path, format)
+    else:
+        naming = given_names(columns) if columns else model.naming
+        blocks = stream(path, format or model.input_format, naming)
     total = 0
     for data, tokens in _in_order(model, blocks, output, threads):
         out.write(data)
@@ -68,7 +71,7 @@ def predict(
 
 
 def _in_order(
-    model: Model, blocks: Iterator[Block], output: Output, threads: int
+    model: Model | Pipeline, blocks: Iterator[Block], output: Output, threads: int
 ) -> Iterator[tuple[bytes, int]]:
     """Results in the order of the blocks; at most two blocks a thread are held at once."""
     if threads == 1:
@@ -96,9 +99,18 @@ def _in_order(
                 future.cancel()
 
 
-def annotate(model: Model, block: Block, extractor: Extractor | Scanner, output: Output) -> bytes:
+def annotate(model: Model | Pipeline, block: Block, extractor: Extractors, output: Output) -> bytes:
     """The bytes of a block with what the model predicts."""
     if not block.n_tokens:
+        return block.buf.tobytes()
+    if isinstance(model, Pipeline):
+        assert isinstance(extractor, list)
+        for i in model.stages(block):
+            stage = model.models[i]
+            tags = isinstance(stage, Tagger) and stage.target(block.format) is not None
+            prefix = stage.header["target"].capitalize() if tags else "Tag"
+            data = annotate(stage, block, extractor[i], replace(output, prefix=prefix))
+            block = from_bytes(data, block.path, block.format)
         return block.buf.tobytes()
     if isinstance(model, Parser):
         assert isinstance(extractor, Scanner)
@@ -123,7 +135,10 @@ def parse_block(parser: Parser, block: Block, scanner: Scanner, output: Output) 
 
         return _nbest(block, best)
     edits = Edits(block)
-    _put_trees(parser, edits, parser.parse(block, scanner, output.decode, output.marginals))
+    parsed = parser.parse(block, scanner, output.decode, output.marginals)
+    if output.proofs is not None:
+        output.proofs.append((parsed.proven, block.n_sentences))
+    _put_trees(parser, edits, parsed)
     return edits.text()
 
 
@@ -187,7 +202,8 @@ def tag_block(tagger: Tagger, block: Block, extractor: Extractor, output: Output
     if found.spans is not None:
         for a, b, p in zip(found.spans.start, found.spans.end, found.span, strict=True):
             entity[a : b + 1] = [f"{p:.4f}"] * int(b - a + 1)
-    _put_tags(tagger, edits, strings, ids, token, entity if found.spans is not None else None)
+    entity_too = entity if found.spans is not None else None
+    _put_tags(tagger, edits, strings, ids, token, entity_too, output.prefix)
     return edits.text()
 
 
@@ -198,6 +214,7 @@ def _put_tags(
     ids: np.ndarray,
     token: list[str] | None = None,
     entity: list[str] | None = None,
+    prefix: str = "",
 ) -> None:
     """Tags into their column; probabilities behind it.
 
@@ -221,7 +238,7 @@ def _put_tags(
             name = tagger.header["task"].upper()
             notes = [f"{name}={strings[i]}" for i in ids.tolist()]
         if token is not None:
-            notes = [f"{n}|Prob={p}".lstrip("|") for n, p in zip(notes, token, strict=True)]
+            notes = [f"{n}|{prefix}Prob={p}".lstrip("|") for n, p in zip(notes, token, strict=True)]
         if entity is not None:
             notes = [
                 n if p == "_" else f"{n}|EntityProb={p}".lstrip("|")

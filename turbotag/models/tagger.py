@@ -14,6 +14,7 @@ from turbotag.corpus.formats import Format
 from turbotag.corpus.hashing import KeyTable, pack, unpack
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
+from turbotag.features import compact
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.features.templates import parse
@@ -50,7 +51,8 @@ class Tagger:
 
     header: everything that is not an array (labels, scheme, templates, columns, certificate, ...);
     keys: (rows,) uint64 feature keys; weights: (rows + shared rows, K) float32, the transitions
-    from label j after the features and at order 2 the rows of label pairs after those.
+    from label j after the features and at order 2 the rows of label pairs after those. A compact
+    tagger (header["compact"]) has folded keys and eight-bit weights in its file.
     """
 
     def __init__(
@@ -73,6 +75,10 @@ class Tagger:
         self.mask: Mask = chain.free(len(self.labels))
         if header["constraints"] != "none" and header["scheme"]:
             self.mask = schemes.mask(self.labels, header["scheme"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = self.header, self.keys, self.weights, self.gazetteers, self.origins, self.vocabulary
+        return Tagger, given
 
     def set_weights(self, weights: np.ndarray) -> None:
         """Replace all weights: (rows + shared rows, K) float32."""
@@ -126,11 +132,15 @@ class Tagger:
         """The weight rows of a block's features."""
         if not extractor.attributes:
             keys = extractor.template_keys(block, extractor.ids(block))
-            return Rows(self.table.lookup(keys.reshape(-1)).reshape(keys.shape), block.n_tokens)
+            return Rows(self.lookup(keys.reshape(-1)).reshape(keys.shape), block.n_tokens)
         found = extractor.occurrences(block)
-        rows = self.table.lookup(found.keys)
+        rows = self.lookup(found.keys)
         known = rows >= 0
         return Rows(rows[known], block.n_tokens, found.token[known], found.values[known])
+
+    def lookup(self, keys: np.ndarray) -> np.ndarray:
+        """Rows of feature keys, -1 for unknown ones."""
+        return self.table.lookup(compact.fold(keys) if self.header.get("compact") else keys)
 
     def score_rows(self, rows: Rows) -> np.ndarray:
         """Unary scores from rows."""
@@ -246,8 +256,30 @@ class Tagger:
 
     # ---- Files -----------------------------------------------------------------------------------
 
+    def compacted(self, drop: float) -> Tagger:
+        """This tagger without the rows whose weights are all below `drop` times the largest one,
+        with eight-bit weights and no names of features."""
+        n = self.keys.size
+        size = np.abs(self.weights[:n]).max(axis=1, initial=0.0)
+        rows = np.flatnonzero(size > drop * size.max(initial=0.0))
+        rows = rows[compact.distinct(self.keys[rows], size[rows])]
+        weights = compact.dequantize(*compact.quantize(self.weights[rows]))
+        header = self.header | {"compact": True}
+        return Tagger(
+            header,
+            compact.fold(self.keys[rows]),
+            np.concatenate([weights, self.weights[n:]]),
+            self.gazetteers,
+        )
+
     def save(self, path: str) -> None:
         arrays = {"keys": self.keys, "weights": self.weights}
+        if self.header.get("compact"):
+            n = self.keys.size
+            counts, lows = compact.pack_keys(self.keys)
+            q, scales = compact.quantize(self.weights[:n])
+            arrays = {"counts": counts, "lows": lows, "rows": q, "scales": scales}
+            arrays["shared"] = self.weights[n:]
         for g in self.gazetteers:
             arrays[f"gazetteer.{g.name}.prefixes"] = g.prefixes
             arrays[f"gazetteer.{g.name}.whole"] = g.whole
@@ -271,7 +303,12 @@ class Tagger:
 
     @classmethod
     def _from(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tagger:
-        keys, weights = arrays["keys"], arrays["weights"]
+        if header.get("compact"):
+            keys = compact.unpack_keys(arrays["counts"], arrays["lows"])
+            rows = compact.dequantize(arrays["rows"], arrays["scales"])
+            weights = np.concatenate([rows, arrays["shared"]])
+        else:
+            keys, weights = arrays["keys"], arrays["weights"]
         K, order = len(header["labels"]), header["order"]
         shape = (keys.size + sum(K**o for o in range(1, order + 1)), K)
         if keys.dtype != np.uint64 or weights.dtype != np.float32 or weights.shape != shape:

@@ -67,7 +67,7 @@ def warm_start(
     shared = [x for x in labels if x in other.labels]
     mine = np.array([labels.index(x) for x in shared], np.int64)
     theirs = np.array([other.labels.index(x) for x in shared], np.int64)
-    rows = other.table.lookup(keys)
+    rows = other.lookup(keys)
     known = np.flatnonzero(rows >= 0)
     W[np.ix_(known, mine)] = other.weights[np.ix_(rows[known], theirs)]
     W[np.ix_(keys.size + mine, mine)] = other.trans[np.ix_(theirs, theirs)]
@@ -206,6 +206,10 @@ def train(
     if scorer:
         header["scores"] = {"dev": scorer.score(weights).as_dict()}
     model = setup.tagger(header, weights)
+    if options.compact:
+        model = model.compacted(options.drop)
+        if scorer:
+            header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
     model.save(output)
     checkpoint.remove()
     return model, fitted.result
@@ -232,3 +236,10 @@ class DevScorer:
 
     def main(self, weights: np.ndarray) -> float:
         return self.score(weights).main
+
+
+def score_model(tagger: Tagger, gold: Corpus) -> Score:
+    """A tagger against the tags of a gold file."""
+    sentences = gold.block.sentences
+    strings, ids = tagger.output_labels(tagger.tag(gold.block), sentences)
+    return score_tags(gold, strings, ids, tagger.header["scheme"] is not None)

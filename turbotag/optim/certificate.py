@@ -73,7 +73,7 @@ def certify_dual(
         value, theta, _ = problem.oracle(i, W)
         mu, entropy = point(i)
         losses[i] = value - theta @ problem.gold(i)
-        rewards[i] = entropy + problem.gamma * problem.cost(i, mu)
+        rewards[i] = entropy + problem.reward(i, mu)
         gaps[i] = value - entropy - theta @ mu
     half = 0.5 * lam * problem.sq_norm(W)
     primal, dual = half + float(losses.mean()), -half + float(rewards.mean())

@@ -18,11 +18,16 @@ class Problem(Protocol):
     beta: float
     gamma: float
     structure: str
-    certified: bool  # False where log Z is approximate
+    certified: str  # what a duality gap is proven for; "" where log Z is approximate
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the weights."""
+        ...
+
+    @property
+    def moving(self) -> bool:
+        """Whether potentials are more than scores and cost, and that changes from call to call."""
         ...
 
     def size(self, i: int) -> int:
@@ -60,6 +65,10 @@ class Problem(Protocol):
 
     def cost(self, i: int, stats: np.ndarray) -> float:
         """p'mu + q."""
+        ...
+
+    def reward(self, i: int, stats: np.ndarray) -> float:
+        """gamma cost and, if `moving`, what else the last oracle call put into theta'stats."""
         ...
 
     def cost_vector(self, i: int) -> np.ndarray:
@@ -103,6 +112,16 @@ class Problem(Protocol):
 
     def work(self) -> np.ndarray:
         """(n,) relative cost of an oracle call."""
+        ...
+
+
+class SplitProblem(Problem, Protocol):
+    """A problem with `moving` potentials that can be held."""
+
+    splits: np.ndarray | None  # what is held, None while it moves
+
+    def hold(self, W: np.ndarray) -> None:
+        """From now on, potentials have what they have at these weights."""
         ...
 
 

@@ -119,6 +119,7 @@ class _Loop:
                 self.stopped = f"no better dev score in {limits.patience} epochs"
         if self.stopped is None:
             self.stopped = opt.done or self._limit()
+        row.inference = tally() if (tally := getattr(opt.problem, "tally", None)) else None
         self.trace.add(self._timed(row))
 
     def _limit(self) -> str | None:
@@ -164,7 +165,7 @@ class _Loop:
 
     def _certified(self, row: Row, certificate: Certificate) -> None:
         row.primal, row.dual, row.gap = certificate.primal, certificate.dual, certificate.gap
-        row.certified = self.optimizer.problem.certified
+        row.certified = bool(self.optimizer.problem.certified)
 
     def state(self) -> tuple[dict[str, np.ndarray], str]:
         """All that decides how the run goes on."""

@@ -22,11 +22,12 @@ import numpy as np
 from turbotag.errors import UsageError
 from turbotag.optim.base import DualOptimizer, Param, blocks
 from turbotag.optim.certificate import Certificate, check_gap
-from turbotag.optim.problem import CliqueProblem, Problem
+from turbotag.optim.problem import CliqueProblem, Problem, SplitProblem
 from turbotag.optim.sampling import SCHEMES, Sampler
 
 LINE_SEARCH_PRECISION = 1e-3  # of the slope at 0: Le Priol et al., appendix C
 MAX_NEWTON = 50
+SETTLED = 5  # epochs after which a problem with moving potentials must hold them
 START_EPS = (
     1e-3  # exact mode starts at (1-eps) gold + eps uniform: logs must be finite (appendix A)
 )
@@ -59,7 +60,7 @@ class SDCA(DualOptimizer):
         if not 0.0 <= self.param["nonuniform"] <= 1.0:
             raise UsageError("--nonuniform must lie between 0 and 1")
         self.W = np.zeros(problem.shape)
-        self.dual: float = 0.0
+        self.dual: float | None = 0.0
         self.gaps = np.ones(problem.n)
         self.started = False
         self.duals: CompactDual | ExactDual = (
@@ -79,18 +80,22 @@ class SDCA(DualOptimizer):
 
     def epoch(self) -> None:
         """n block updates; the first epoch visits every instance once, since no gap is known."""
+        if self.problem.moving and self.epochs == SETTLED:
+            cast(SplitProblem, self.problem).hold(self.W)
+            self.oracle_calls += self.problem.n
+            self.certify()
         n, step, gaps = self.problem.n, self.duals.step, self.gaps
         draws = self.rng.random((n, 2))
         fresh = self.epochs == 0 and not self.started
         first = self.rng.permutation(n) if fresh else None
-        dual = self.dual
+        dual = self.dual or 0.0
         for t in range(n):
             i = int(first[t]) if first is not None else self.sampler.draw(draws[t, 0], draws[t, 1])
             gap, gain = step(i, self.W)
             dual += gain / n
             gaps[i] = gap
             self.sampler.update(i, gap)
-        self.dual = dual
+        self.dual = None if self.problem.moving else dual  # then only a full pass can tell
         self.epochs += 1
         self.oracle_calls += n
         self.updates += n
@@ -122,18 +127,22 @@ class SDCA(DualOptimizer):
         return self.duals.nbytes
 
     def state(self) -> dict[str, np.ndarray]:
+        splits = getattr(self.problem, "splits", None)
         return {
+            **({} if splits is None else {"splits": splits}),
             "W": self.W,
             "gaps": self.gaps,
-            "dual": np.array([self.dual]),
+            "dual": np.array([np.nan if self.dual is None else self.dual]),
             "tree": self.sampler.tree,
             **self.duals.state(),
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
+        if "splits" in state:
+            cast(SplitProblem, self.problem).splits = state["splits"]
         for name, array in self.state().items():
             array[...] = state[name]
-        self.dual = float(state["dual"][0])
+        self.dual = None if self.problem.moving else float(state["dual"][0])
 
 
 class CompactDual:

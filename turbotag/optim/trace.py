@@ -13,7 +13,8 @@ class Row:
 
     certified: primal, dual and gap come from a full pass at one set of weights; otherwise they are
     running estimates (or None). seconds is wall time and cpu_seconds processor time since the start
-    of training, certificates and dev scoring included.
+    of training, certificates and dev scoring included. inference: where it is approximate, how the
+    calls since the last row went.
     """
 
     epoch: int
@@ -26,6 +27,7 @@ class Row:
     gap: float | None = None
     certified: bool = False
     dev: float | None = None
+    inference: dict[str, float] | None = None
 
 
 class Trace:

@@ -10,6 +10,11 @@ from turbotag.models.parser import Parser
 from turbotag.models.tagger import Tagger
 
 
+def summary(name: str, header: dict[str, Any], size: int) -> str:
+    """One line about a shipped model."""
+    return f"{name:<10} {header.get('card', {}).get('what', header['task'])}, {size / 1e6:.1f} MB"
+
+
 def card(tagger: Tagger) -> str:
     """Where a tagger comes from and what was proved of it."""
     h = tagger.header
@@ -21,10 +26,10 @@ def card(tagger: Tagger) -> str:
     )
     for name, s in h.get("scores", {}).items():
         value = s.get("f1", s.get("accuracy"))
-        lines.append(f"{name + ' score':<13}{s['measure']} {100 * value:.2f}, {s['convention']}")
+        lines.append(f"{name:<12} {s['measure']} {100 * value:.2f}, {s['convention']}")
     if h["gazetteers"]:
         lines.append("gazetteers   " + ", ".join(h["gazetteers"]))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_shipped(h)])
 
 
 def parser_card(parser: Parser) -> str:
@@ -36,15 +41,29 @@ def parser_card(parser: Parser) -> str:
         f"tags         {h['tags']}",
         *_origin(h),
     ]
-    for stage in h["templates"]:
-        size = parser.arrays[f"{stage}.keys"].size
-        lines.append(f"{stage:<13}{size} features")
+    for stage in ("prune", "arc", "label"):
+        if stage in h["templates"]:
+            lines.append(f"{stage:<13}{parser.arrays[f'{stage}.lows'].size} features")
+    if h["parts"]:
+        a = h["approximation"]
+        lines.append(f"parts        {','.join(h['parts'])}, {a['entropy']}, {a['rounds']} rounds")
     for name, s in h.get("scores", {}).items():
         for c in s["conventions"].values():
             las = "" if c["las"] is None else f", LAS {100 * c['las']:.2f}"
-            lines.append(f"{name + ' score':<13}UAS {100 * c['uas']:.2f}{las}, {c['convention']}")
+            lines.append(f"{name:<12} UAS {100 * c['uas']:.2f}{las}, {c['convention']}")
     lines.append("labels       " + " ".join(parser.labels))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_shipped(h)])
+
+
+def _shipped(h: dict[str, Any]) -> list[str]:
+    """What only the shipped models' headers have."""
+    if "card" not in h:
+        return []
+    c = h["card"]
+    return [
+        f"speed        {c['words_per_second']:,.0f} words a second, file to file, on one core",
+        *(f"{'credits' if not i else '':<13}{line}" for i, line in enumerate(c["credits"])),
+    ]
 
 
 def _origin(h: dict[str, Any]) -> list[str]:
@@ -62,6 +81,8 @@ def _origin(h: dict[str, Any]) -> list[str]:
     ]
     if not h.get("certified", True):
         lines[5] = lines[5].replace("certificate ", "uncertified ")
+    elif "surrogate" in str(h.get("certified")):
+        lines[5] += f", of {h['certified']}"
     return [*lines, f"licence      {h['licence']}"] if h["licence"] else lines
 
 

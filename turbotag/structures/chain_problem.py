@@ -23,7 +23,8 @@ class ChainProblem:
     """
 
     structure = "chain"
-    certified = True
+    certified = "the objective"
+    moving = False
 
     def __init__(
         self,
@@ -148,6 +149,9 @@ class ChainProblem:
         """Expected number of wrong labels, p'mu + q."""
         a, b = self.sentences[i], self.sentences[i + 1]
         return _cost(self.labels[a:b], self.K, stats)
+
+    def reward(self, i: int, stats: np.ndarray) -> float:
+        return self.gamma * self.cost(i, stats)
 
     def cost_vector(self, i: int) -> np.ndarray:
         """p: -1 for each gold label (and q = T)."""

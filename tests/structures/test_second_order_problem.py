@@ -1,0 +1,453 @@
+"""Second-order trees as training problems: features, losses, duals and certificates."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from tests.second_order_oracles import SecondOrder, gibbs, structures
+from tests.tree_oracles import trees
+from turbotag.errors import UsageError
+from turbotag.optim.algorithms import algorithm
+from turbotag.optim.certificate import objective
+from turbotag.optim.dca import DCA
+from turbotag.optim.run import Limits, run
+from turbotag.optim.sdca import SDCA, SETTLED
+from turbotag.optim.trace import Trace
+from turbotag.structures import convex_bound, second_order
+from turbotag.structures.arc_problem import Arcs
+from turbotag.structures.second_order import Approximation
+from turbotag.structures.second_order_problem import BetheProblem, BoundProblem, believed_trees
+
+LAM = 0.05
+SMOOTH = [(1.0, 0.0), (1.0, 1.0), (3.0, 0.0), (3.0, 1.0)]
+LOSSES = [*SMOOTH, (math.inf, 0.0), (math.inf, 1.0)]
+EVEN = Approximation("convex", 1, 0.5, 1e9)  # no round is made: the split stays even
+ROUNDS = Approximation("convex", 8, 0.5, 1e-4)
+BETHE = Approximation("bethe", 30, 0.3, 1e-3)
+both = pytest.mark.parametrize("kind", [BoundProblem, BetheProblem])
+siblings = pytest.mark.parametrize("all_siblings", [False, True])
+smooth = pytest.mark.parametrize(("beta", "gamma"), SMOOTH)
+losses = pytest.mark.parametrize(("beta", "gamma"), LOSSES)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@dataclass
+class Known:
+    """What is known of a sentence: its parts by name, features as a dense matrix, gold stats."""
+
+    s: SecondOrder
+    F: np.ndarray
+    z: np.ndarray
+    heads: np.ndarray
+
+
+def draw(
+    kind,
+    seed=0,
+    n=8,
+    beta=1.0,
+    gamma=0.0,
+    all_siblings=False,
+    approximation=None,
+    single_root=True,
+    longest=4,
+    n_rows=25,
+):
+    """n sentences with random gold trees and candidates; a part has up to three features."""
+    draws = rng(seed)
+    known, sentences, cuts, heads = [], [0], [0], []
+    ends, local, firsts, rows = [], [], [0], []
+    for length in draws.integers(1, longest + 1, n).tolist():
+        every = trees(length, single_root)
+        gold = every[draws.integers(len(every))]
+        arcs = [
+            [h for h in range(length + 1) if h == g or (h != m and draws.random() < 0.7)]
+            for m, g in enumerate(gold.tolist(), 1)
+        ]
+        own = (
+            np.cumsum([0, *map(len, arcs)]),
+            np.array([h for mine in arcs for h in mine], np.int32),
+        )
+        s = SecondOrder(*own, all_siblings)
+        F = np.zeros((n_rows, s.size))
+        features = [draws.choice(n_rows, draws.integers(0, 4)) for _ in range(s.size)]
+        for part, found in enumerate(features):
+            np.add.at(F[:, part], found, 1.0)
+        different, numbers = np.unique(np.concatenate(features), return_inverse=True)
+        ends += (len(local) + np.cumsum([f.size for f in features])).tolist()
+        local += numbers.tolist()
+        rows += different.tolist()
+        firsts.append(len(rows))
+        cuts += (len(heads) + own[0][1:]).tolist()
+        heads += own[1].tolist()
+        sentences.append(sentences[-1] + length)
+        z = s.stats([(h, m) for m, h in enumerate(gold.tolist(), 1)])
+        known.append(Known(s, F, z, gold))
+    i32, i64 = np.int32, np.int64
+    arcs = Arcs(
+        np.array(sentences, i64),
+        np.array(cuts, i64),
+        np.array(heads, i32),
+        np.array(ends, i64),
+        np.array(local, i32),
+        np.array(firsts, i64),
+        np.array(rows, i32),
+    )
+    approximation = approximation or (ROUNDS if kind is BoundProblem else BETHE)
+    gold = np.concatenate([k.heads for k in known])
+    settings = beta, gamma, single_root, all_siblings, approximation
+    return kind(arcs, gold, n_rows, *settings), known
+
+
+def optimum(problem):
+    """P* by SciPy's L-BFGS."""
+
+    def both(w):
+        value, grad = objective(problem, LAM, w.reshape(problem.shape))
+        return value, grad.reshape(-1)
+
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
+    start = np.zeros(problem.n_rows)
+    return minimize(both, start, jac=True, method="L-BFGS-B", options=options).fun
+
+
+# ---- Features, gold, cost ------------------------------------------------------------------------
+
+
+@both
+@siblings
+def test_sparse_features_equal_dense_ones(kind, all_siblings):
+    problem, known = draw(kind, gamma=0.7, all_siblings=all_siblings)
+    draws = rng(1)
+    for i, k in enumerate(known):
+        p, E = k.s.p, k.s.E
+        W = draws.normal(size=problem.shape)
+        theta = k.F.T @ W[:, 0]
+        np.testing.assert_allclose(problem.scores(i, W), theta, atol=1e-12)
+        np.testing.assert_allclose(problem.scores(i, W, 0.3), 0.3 * theta, atol=1e-12)
+        theta[:E] -= 0.7 * k.z[:E]
+        np.testing.assert_allclose(problem.potentials(i, W), theta, atol=1e-12)
+        bound = kind is BoundProblem
+        z = convex_bound.copies(k.z, p) if bound else k.z
+        np.testing.assert_array_equal(problem.gold(i), z)
+        assert problem.size(i) == z.size
+        d = draws.normal(size=z.size) * (draws.random(z.size) < 0.7)
+        once = convex_bound.together(d, p) if bound else d
+        assert problem.norm_sq(i, d) == pytest.approx(float((k.F @ once) @ (k.F @ once)))
+        expected = W[:, 0] + 0.4 * (k.F @ once)
+        problem.add(i, d, 0.4, W)
+        np.testing.assert_allclose(W[:, 0], expected, atol=1e-10)
+        for heads, y in zip(*structures(k.s, True), strict=True):
+            stats = convex_bound.copies(y, p) if bound else y
+            assert problem.cost(i, stats) == pytest.approx((heads != k.heads).sum())
+        assert problem.cost(i, z) == pytest.approx(0.0)
+
+
+@both
+def test_work_counts_the_features(kind):
+    problem, known = draw(kind)
+    rest = problem.work() - [k.F.sum() for k in known]
+    assert (np.diff(rest[np.argsort(problem.lengths, kind="stable")]) >= 0).all()
+    assert (rest > 0).all()
+
+
+@both
+def test_what_it_does_not_serve(kind):
+    problem, _ = draw(kind)
+    for call in (
+        lambda: problem.infer(0, np.zeros(problem.size(0))),
+        lambda: problem.kbest(0, np.zeros(problem.shape), 2),
+        problem.radius_sq,
+    ):
+        with pytest.raises(UsageError, match="a second-order parser"):
+            call()
+    with pytest.raises(UsageError, match="--dual compact"):
+        SDCA(problem, LAM, rng(), dual="exact")
+
+
+# ---- Losses --------------------------------------------------------------------------------------
+
+
+@losses
+@siblings
+def test_the_bounds_loss_is_at_least_the_exact_one(beta, gamma, all_siblings):
+    for scale in (0.0, 0.3, 3.0):
+        problem, known = draw(BoundProblem, 1, beta=beta, gamma=gamma, all_siblings=all_siblings)
+        W = scale * rng(2).normal(size=problem.shape)
+        for i, k in enumerate(known):
+            heads, Z = structures(k.s, True)
+            terms = (Z - k.z) @ (k.F.T @ W[:, 0]) + gamma * (heads != k.heads).sum(axis=1)
+            exact = terms.max() if beta == math.inf else gibbs(beta * terms, Z)[0] / beta
+            value, theta, nu = problem.oracle(i, W)
+            loss = value - theta @ problem.gold(i)
+            assert loss >= exact - 1e-9
+            assert exact >= -1e-12
+            entropy = value - theta @ nu
+            assert entropy >= -1e-9
+            assert beta < math.inf or abs(entropy) <= 1e-9
+        tally = problem.tally()
+        assert tally["calls"] == problem.n
+        assert tally["rounds"] <= 8
+
+
+def test_the_bounds_loss_is_never_counted_as_negative():
+    problem, _ = draw(BoundProblem, n=60)
+    for i in range(problem.n):
+        problem.oracle(i, rng(i).normal(size=problem.shape))
+    assert problem.tally()["negative_losses"] == 0
+
+
+def test_bethes_loss_is_what_belief_propagation_says():
+    problem, known = draw(BetheProblem, 3, beta=2.0, gamma=1.0, n=6)
+    W, rounds, unsettled = 0.5 * rng(4).normal(size=problem.shape), [], 0
+    for i, k in enumerate(known):
+        theta, nu = k.F.T @ W[:, 0] - k.z * (np.arange(k.s.size) < k.s.E), np.empty(k.s.size)
+        log_z, made, residual = BETHE.bethe(theta, k.s.p, 2.0, True, nu)
+        found = problem.oracle(i, W)
+        assert found[0] == pytest.approx(log_z / 2.0)
+        np.testing.assert_allclose(found[1], theta)
+        np.testing.assert_allclose(found[2], nu)
+        rounds.append(made)
+        unsettled += residual > BETHE.tolerance
+    assert problem.tally() == {
+        "calls": 6,
+        "negative_losses": 0,
+        "rounds": pytest.approx(np.mean(rounds), abs=0.006),
+        "unconverged": unsettled,
+    }
+    assert problem.tally() == {"calls": 0, "negative_losses": 0, "rounds": 0.0, "unconverged": 0}
+
+
+def test_bethes_loss_can_be_negative():
+    """Where the gold tree is the best one; then DCA does nothing."""
+    problem, known = draw(BetheProblem, n=100)
+    W = 2.0 * rng(6).normal(size=problem.shape)
+    best = [(k, *structures(k.s, True)) for k in known]
+    gold = np.concatenate([y[(Z @ (k.F.T @ W[:, 0])).argmax()] for k, y, Z in best])
+    problem = BetheProblem(problem.arcs, gold, problem.n_rows, 1.0, 0.0, approximation=BETHE)
+    found = []
+    for i in range(problem.n):
+        value, theta, _ = problem.oracle(i, W)
+        found.append(value - theta @ problem.gold(i))
+    assert min(found) < -0.5
+    assert problem.tally()["negative_losses"] >= 1
+    dca = DCA(problem, LAM, rng())
+    dca.start(W)
+    dca.visit(int(np.argmin(found)))
+    np.testing.assert_array_equal(dca.W, W)
+
+
+def test_tally_says_what_did_not_settle():
+    for rounds, tolerance, share in ((1, 1e-9, 1.0), (1, 1e9, 0.0)):
+        problem, _ = draw(
+            BoundProblem, 3, approximation=Approximation("convex", rounds, 0.5, tolerance)
+        )
+        W = rng(1).normal(size=problem.shape)
+        several = [i for i in range(problem.n) if problem.parts[i].heads.size > problem.lengths[i]]
+        for i in several:
+            problem.oracle(i, W)
+        tally = problem.tally()
+        assert tally["rounds"] == share
+        assert tally["unconverged"] == share * len(several) > 0 or share == 0.0
+
+
+# ---- Training ------------------------------------------------------------------------------------
+
+
+@smooth
+@siblings
+@pytest.mark.parametrize("held", [False, True])
+def test_gradient_by_finite_differences(beta, gamma, all_siblings, held):
+    """At splits that do not move: even ones, or those that the rounds end with."""
+    problem, _ = draw(BoundProblem, 4, 5, beta, gamma, all_siblings, ROUNDS if held else EVEN)
+    W = rng(1).normal(size=problem.shape)
+    if held:
+        problem.hold(W + 0.1)
+    assert problem.moving != held
+    _, grad = objective(problem, LAM, W)
+    for row in range(problem.n_rows):
+        h = np.zeros_like(W)
+        h[row] = 1e-5
+        rise = objective(problem, LAM, W + h)[0] - objective(problem, LAM, W - h)[0]
+        assert rise / 2e-5 == pytest.approx(grad[row, 0], abs=1e-6)
+
+
+def watched(opt):
+    """The optimizer with all its block gaps in a list."""
+    seen, step = [], opt.duals.step
+
+    def watch(i, W):
+        gap, gain = step(i, W)
+        seen.append(gap)
+        return gap, gain
+
+    opt.duals.step = watch
+    return opt, seen
+
+
+@smooth
+@pytest.mark.parametrize("held", [False, True])
+def test_sdca_reaches_the_optimum_where_splits_do_not_move(beta, gamma, held):
+    problem, _ = draw(BoundProblem, 0, 8, beta, gamma, approximation=ROUNDS if held else EVEN)
+    if held:
+        problem.hold(rng(1).normal(size=problem.shape))
+    expected = optimum(problem)
+    opt, gaps = watched(SDCA(problem, LAM, rng()))
+    trace = Trace()
+    certificate = run(opt, Limits(3000, 1e-6), trace).certificate
+    assert certificate.gap <= 1e-6
+    assert certificate.primal == pytest.approx(expected, abs=1e-6)
+    assert certificate.dual <= expected + 1e-9
+    assert min(gaps) >= -1e-9
+    assert all(r.gap >= -1e-9 for r in trace.rows)
+
+
+@losses
+def test_certificates_hold_for_the_splits_of_their_pass(beta, gamma):
+    """P, D and the block gaps recomputed; and the optimum at these splits lies between."""
+    problem, known = draw(BoundProblem, 7, 8, beta, gamma)
+    opt, gaps = watched(SDCA(problem, LAM, rng()))
+    for epoch in range(1, SETTLED + 4):
+        opt.epoch()
+        opt.finish()
+        certificate = opt.certify()
+        assert min(gaps) >= -1e-9
+        assert opt.block_gaps.min() >= -1e-9
+        assert certificate.gap == pytest.approx(opt.block_gaps.mean(), abs=1e-9)
+        assert problem.moving == (epoch <= SETTLED)
+        w, losses, rewards = np.zeros(problem.n_rows), [], []
+        for i, k in enumerate(known):
+            mean = convex_bound.together(opt.point(i)[0], k.s.p)
+            w += k.F @ (k.z - mean) / (LAM * problem.n)
+        np.testing.assert_allclose(opt.W[:, 0], w, atol=1e-12)
+        for i, k in enumerate(known):
+            (mu, h), E = opt.point(i), k.s.E
+            mean = convex_bound.together(mu, k.s.p)
+            theta = k.F.T @ w - gamma * k.z * (np.arange(k.s.size) < E)
+            value, pi, _ = problem.oracle(i, opt.W)
+            losses.append(value - theta @ k.z)
+            moved = pi @ mu - theta @ mean
+            rewards.append(h + gamma * (k.s.n - k.z[:E] @ mean[:E]) + moved)
+        half = 0.5 * LAM * w @ w
+        assert certificate.primal == pytest.approx(half + np.mean(losses), abs=1e-9)
+        assert certificate.dual == pytest.approx(-half + np.mean(rewards), abs=1e-9)
+        if epoch in (1, SETTLED) and beta < math.inf:
+            fixed, _ = draw(BoundProblem, 7, 8, beta, gamma)
+            fixed.hold(opt.W)
+            assert objective(fixed, LAM, opt.W)[0] == pytest.approx(certificate.primal, abs=1e-9)
+            assert certificate.dual - 1e-9 <= optimum(fixed) <= certificate.primal + 1e-9
+
+
+@pytest.mark.parametrize(("beta", "gamma"), [*SMOOTH, (math.inf, 1.0)])
+def test_sdca_holds_its_splits_and_gets_on(beta, gamma):
+    problem, _ = draw(BoundProblem, 2, 8, beta, gamma)
+    opt, gaps = watched(SDCA(problem, LAM, rng()))
+    trace = Trace()
+    certificate = run(opt, Limits(400, 1e-3), trace).certificate
+    assert min(gaps) >= -1e-9
+    assert not problem.moving
+    assert 0.0 <= certificate.gap <= (1e-3 if beta < math.inf else 0.1)
+    assert all(r.dual is None for r in trace.rows[:SETTLED] if not r.certified)
+    duals = [r.dual for r in trace.rows[SETTLED:]]
+    assert (np.diff(duals) >= -1e-9).all()  # from then on it is ascent
+    assert [r.inference["calls"] for r in trace.rows if r.inference][:2] == [problem.n, problem.n]
+
+
+@pytest.mark.parametrize(("seed", "n", "lam"), [(183, 1, 1.0), (23, 2, 0.3), (14, 2, 0.3)])
+def test_sdca_with_all_siblings(seed, n, lam):
+    problem, _ = draw(BoundProblem, seed, n, 1.0, 1.0, True, longest=3, n_rows=6 if n == 1 else 3)
+    opt, gaps = watched(SDCA(problem, lam, rng()))
+    run(opt, Limits(20, 1e-9), Trace())
+    assert min(gaps) >= -1e-9
+
+
+@siblings
+@losses
+def test_first_epoch_of_sdca_is_an_epoch_of_dca(beta, gamma, all_siblings):
+    problem, _ = draw(BoundProblem, 8, 8, beta, gamma, all_siblings)
+    sdca, dca = SDCA(problem, LAM, rng()), DCA(problem, LAM, rng())
+    sdca.rng.random((problem.n, 2))  # sdca draws its samples before its permutation
+    dca.rng.bit_generator.state = sdca.rng.bit_generator.state
+    sdca.rng = rng()
+    sdca.epoch()
+    dca.epoch()
+    np.testing.assert_allclose(sdca.W, dca.W, atol=1e-12)
+
+
+@both
+@siblings
+@pytest.mark.parametrize("name", ["dca", "sgd"])
+def test_online_optimizers(kind, name, all_siblings):
+    problem, known = draw(kind, 9, 10, 1.0, 1.0, all_siblings, n_rows=80)
+    trace = Trace()
+    result = run(algorithm(name)(problem, 0.01, rng()), Limits(6), trace)
+    assert result.certificate.gap >= 0.0
+    assert result.certificate.primal < objective(problem, 0.01, np.zeros(problem.shape))[0]
+    assert [r.inference["calls"] for r in trace.rows[:-1]][1:] == [problem.n] * 5
+    assert trace.rows[-1].certified == (kind is BoundProblem)
+    approximation = ROUNDS if kind is BoundProblem else BETHE
+    heads = believed_trees(problem.arcs, result.weights, 1.0, True, all_siblings, approximation)
+    assert np.mean(heads == np.concatenate([k.heads for k in known])) > 0.9
+
+
+@pytest.mark.parametrize("saved_after", [2, SETTLED, SETTLED + 2])
+def test_a_resumed_run_is_the_same_run(saved_after):
+    """From before the splits are held, from just then, and from after."""
+
+    def make():
+        return SDCA(draw(BoundProblem, 10, 8, 1.0, 1.0)[0], LAM, rng(3))
+
+    saved = []
+
+    def save(arrays, text):
+        saved.append(({k: v.copy() for k, v in arrays.items()}, text))
+
+    limits = Limits(SETTLED + 4)
+    one = run(make(), limits, Trace(), save=save, save_seconds=0)
+    two = run(make(), limits, Trace(), resume=saved[saved_after - 1])
+    assert one.weights.tobytes() == two.weights.tobytes()
+    assert one.certificate == two.certificate
+
+
+def test_start_of_sdca_is_at_given_weights():
+    problem, _ = draw(BoundProblem, 11, 8, 1.0, 1.0)
+    opt, gaps = watched(SDCA(problem, LAM, rng()))
+    opt.start(rng(1).normal(size=problem.shape))
+    first = opt.certify()
+    for _ in range(10):
+        opt.epoch()
+    opt.finish()
+    assert min(gaps) >= -1e-9
+    assert 0.0 <= opt.certify().gap < first.gap
+
+
+# ---- Decoding ------------------------------------------------------------------------------------
+
+
+@siblings
+@pytest.mark.parametrize("approximation", [ROUNDS, BETHE])
+@pytest.mark.parametrize("beta", [1.0, 3.0])
+def test_believed_trees(approximation, beta, all_siblings):
+    problem, known = draw(BoundProblem, 12, all_siblings=all_siblings)
+    W = rng(1).normal(size=problem.shape)
+    heads = believed_trees(problem.arcs, W, beta, True, all_siblings, approximation)
+    expected = []
+    for k in known:
+        beliefs = approximation.beliefs(k.F.T @ W[:, 0], k.s.p, beta, True)
+        every, Z = structures(k.s, True)
+        expected += every[(Z[:, : k.s.E] @ beliefs).argmax()].tolist()
+    assert heads.tolist() == expected
+
+
+def test_trees_of_largest_score():
+    problem, known = draw(BoundProblem, 12)
+    W = rng(1).normal(size=problem.shape)
+    heads = believed_trees(problem.arcs, W, math.inf, True, False, ROUNDS)
+    expected = [second_order.best_tree(k.F.T @ W[:, 0], k.s.p, True)[0] for k in known]
+    assert heads.tolist() == np.concatenate(expected).tolist()

@@ -1,0 +1,35 @@
+"""turbotag models."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("models")
+@click.argument("name", required=False)
+def command(name: str | None) -> None:
+    """List the models that are shipped, or print the card of one.
+
+    \b
+    turbotag models
+    turbotag models en-parse
+    """
+    from turbotag.models import store
+    from turbotag.models.parser import Parser
+    from turbotag.models.pipeline import PIPELINES, SHIPPED, find, load_model, shipped
+    from turbotag.report.model_card import card, parser_card, summary
+
+    if name is None:
+        for each in shipped():
+            path = SHIPPED / f"{each}.model"
+            header, _ = store.load_file(str(path), None, ("",))
+            click.echo(summary(each, header, path.stat().st_size))
+        for each, stages in PIPELINES.items():
+            click.echo(f"{each:<10} pipeline of {', '.join(stages)}")
+        return
+    stages = PIPELINES.get(name, (name,))
+    for i, each in enumerate(stages):
+        model = load_model(find(each))
+        if len(stages) > 1:
+            click.echo(("\n" if i else "") + f"== {each} ==")
+        click.echo(parser_card(model) if isinstance(model, Parser) else card(model))

@@ -1,0 +1,76 @@
+"""Keys and weights of a model in few bytes: three for a feature of one weight.
+
+Keys are cut to their upper 32 bits, sorted, and written as the number of keys with each upper half
+and the lower halves: two bytes a key. An unknown feature is then taken for a known one with
+probability rows / 2^32. Weights are eight bits on a square-root scale, w = s q|q| / 127^2 with s
+the largest of its row, so that small ones, the most of them, keep two digits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+HALF = np.uint64(32)
+HIGHS = 1 << 16
+
+
+def fold(keys: np.ndarray) -> np.ndarray:
+    """The upper 32 bits of each key twice: what a compact model can tell apart."""
+    upper = keys >> HALF
+    return upper | (upper << HALF)
+
+
+def distinct(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Indices in order of folded key; of those that fold alike the one with the largest size."""
+    upper = (keys >> HALF).astype(np.uint32)
+    order = np.lexsort((-size, upper))
+    first = np.ones(order.size, bool)
+    first[1:] = upper[order[1:]] != upper[order[:-1]]
+    return order[first & (upper[order] != 0)]
+
+
+def pack_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(counts (65536,) uint8 or, if they must be, uint16; lows uint16) of keys in the order of
+    `distinct`."""
+    upper = keys >> HALF
+    counts = np.bincount((upper >> np.uint64(16)).astype(np.int64), minlength=HIGHS)
+    if counts.max() >= HIGHS:
+        raise ValueError("more keys than a compact model can hold")
+    small = counts.astype(np.uint8 if counts.max() < 256 else np.uint16)
+    return small, (upper & np.uint64(0xFFFF)).astype(np.uint16)
+
+
+def unpack_keys(counts: np.ndarray, lows: np.ndarray) -> np.ndarray:
+    """Folded keys, all distinct; ValueError if they are not from `pack_keys`."""
+    if counts.dtype not in (np.uint8, np.uint16) or counts.shape != (HIGHS,):
+        raise ValueError(f"counts of keys are {counts.shape} {counts.dtype}")
+    if lows.dtype != np.uint16 or lows.ndim != 1:
+        raise ValueError(f"keys are {lows.shape} {lows.dtype}")
+    if int(counts.sum(dtype=np.int64)) != lows.size:
+        raise ValueError(f"{lows.size} keys, but counts of {int(counts.sum(dtype=np.int64))}")
+    high = np.repeat(np.arange(HIGHS, dtype=np.uint64), counts)
+    upper = (high << np.uint64(16)) | lows.astype(np.uint64)
+    if upper.size and ((upper[1:] <= upper[:-1]).any() or upper[0] == 0):
+        raise ValueError("keys are not in order")
+    return upper | (upper << HALF)
+
+
+def quantize(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(q int8 of the same shape, scales float32, one for each row or one for a vector)."""
+    rows = np.atleast_2d(weights)
+    scales = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32)
+    part = np.abs(rows) / np.where(scales > 0, scales, 1.0)[:, None]
+    q = np.sign(rows) * np.rint(127.0 * np.sqrt(np.minimum(part, 1.0)))
+    return q.astype(np.int8).reshape(weights.shape), scales
+
+
+def dequantize(q: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """float32 weights."""
+    rows = np.atleast_2d(q)
+    if q.dtype != np.int8 or scales.dtype != np.float32 or scales.shape != (rows.shape[0],):
+        raise ValueError(f"weights are {q.shape} {q.dtype} with {scales.shape} scales")
+    if not (np.isfinite(scales).all() and (scales >= 0).all()):
+        raise ValueError("scales are not finite numbers from 0 up")
+    step = np.arange(-128, 128, dtype=np.float32)
+    table = step * np.abs(step) / np.float32(127.0**2)
+    return (table[rows.astype(np.int16) + 128] * scales[:, None]).reshape(q.shape)

@@ -1,0 +1,153 @@
+"""What a pipeline found in a text, as plain objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from turbotag.corpus import schemes
+from turbotag.corpus.reader import Block
+from turbotag.corpus.text import Token as Surface
+
+NO_OFFSET = -1
+
+
+@dataclass(frozen=True)
+class Token:
+    """A syntactic word.
+
+    id: 1, 2, ... in its sentence; start, end: where it stands in the text (contractions such as
+    don't are two words); head: the id of its head, 0 for the root; None is what no model gave.
+    probabilities: of upos, xpos, ner, head, and of the label given the head.
+    """
+
+    id: int
+    text: str
+    start: int
+    end: int
+    upos: str | None = None
+    xpos: str | None = None
+    head: int | None = None
+    label: str | None = None
+    ner: str | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Tokens start..end-1 of a sentence, counted from 0, that are one entity."""
+
+    type: str
+    start: int
+    end: int
+    text: str
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Sentence:
+    text: str
+    tokens: list[Token]
+    entities: list[Entity]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.tokens)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text, its sentences, and all of it as CoNLL-U."""
+
+    text: str
+    sentences: list[Sentence]
+    conllu: str
+
+    @property
+    def tokens(self) -> list[Token]:
+        return [t for s in self.sentences for t in s.tokens]
+
+    @property
+    def entities(self) -> list[Entity]:
+        return [e for s in self.sentences for e in s.entities]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.sentences)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+PROBABILITIES = {
+    "UposProb": "upos",
+    "XposProb": "xpos",
+    "TagProb": "ner",
+    "HeadProb": "head",
+    "LabelProb": "label",
+}
+
+
+def document(text: str, surface: list[list[Surface]], block: Block) -> Document:
+    """The document of an annotated block, whose words are those of `surface`."""
+    columns = {name: block.strings(at) for name, at in (("form", 1), ("upos", 3), ("xpos", 4))}
+    columns |= {"head": block.strings(6), "label": block.strings(7), "misc": block.strings(9)}
+    sentences, cuts = [], block.sentences.tolist()
+    for tokens, a, b in zip(surface, cuts, cuts[1:], strict=False):
+        spans = [span for token in tokens for span in _spans(token)]
+        rows = zip(*(columns[c][a:b] for c in columns), strict=True)
+        notes: list[dict[str, str]] = []
+        found = []
+        for i, (form, upos, xpos, head, label, misc) in enumerate(rows):
+            notes.append(dict(n.split("=", 1) for n in misc.split("|") if "=" in n))
+            found.append(
+                Token(
+                    i + 1,
+                    form,
+                    *spans[i],
+                    _given(upos),
+                    _given(xpos),
+                    int(head) if head != "_" else None,
+                    _given(label),
+                    notes[-1].get("NER"),
+                    {to: float(notes[-1][k]) for k, to in PROBABILITIES.items() if k in notes[-1]},
+                )
+            )
+        whole = text[spans[0][0] : spans[-1][1]]
+        sentences.append(Sentence(" ".join(whole.split()), found, _entities(text, found, notes)))
+    return Document(text, sentences, block.buf.tobytes().decode())
+
+
+def _given(field: str) -> str | None:
+    return None if field == "_" else field
+
+
+def _spans(token: Surface) -> list[tuple[int, int]]:
+    """Where the words of a token stand in the text."""
+    out, at = [], token.start
+    for word in token.words:
+        out.append((at, at + len(word)))
+        at += len(word)
+    return out
+
+
+def _entities(text: str, tokens: list[Token], notes: list[dict[str, str]]) -> list[Entity]:
+    tags = [t.ner or "O" for t in tokens]
+    strings = sorted(set(tags))
+    parsed = schemes.parse(strings)
+    if parsed is None:
+        return []
+    ids = np.array([strings.index(t) for t in tags], np.int32)
+    found = schemes.spans(
+        parsed.prefix[ids], parsed.type[ids], np.array([0, len(tags)]), strict=False
+    )
+    out = []
+    for a, b, kind in zip(
+        found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
+    ):
+        p = notes[a].get("EntityProb")
+        name = " ".join(text[tokens[a].start : tokens[b].end].split())
+        out.append(Entity(parsed.types[kind], a, b + 1, name, None if p is None else float(p)))
+    return out

@@ -1,0 +1,401 @@
+"""The evaluation page: scores, confusions, attachment and calibration in one HTML file that needs
+nothing else: no script, no network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from turbotag.metrics.attachment import Attachment, AttachmentScore
+from turbotag.metrics.calibration import Calibration
+from turbotag.metrics.spans import SpanScore
+from turbotag.metrics.tags import Counts, TagScore
+from turbotag.models.evaluation import Confusion, Details
+
+SHOWN_LABELS, SHOWN_CONFUSIONS, MATRIX = 50, 20, 12
+FEW = 20  # predictions in a bin say little
+BLUE, ORANGE = "#0072B2", "#D55E00"  # told apart by the colour-blind too
+_COUNTS = ["precision", "recall", "F1", "", "gold", "predicted", "correct"]
+
+CSS = """
+:root { color-scheme: light; --line: #d8dde3; --quiet: #57606a; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color: #1f2328;
+  background: #fff; max-width: 1040px; margin: 2rem auto 4rem; padding: 0 1.25rem; }
+h1 { font-size: 1.6rem; margin: 0; }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .5rem; padding-top: .9rem;
+  border-top: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1rem 0 .3rem; }
+p { margin: .4rem 0; max-width: 48rem; }
+code { font-family: ui-monospace, monospace; font-size: .92em; overflow-wrap: anywhere; }
+.quiet, figcaption { color: var(--quiet); font-size: .9rem; }
+.wide { overflow-x: auto; }
+.side { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; align-items: flex-start; }
+.side > * { min-width: 0; max-width: 100%; }
+.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1rem 0; }
+.tile { border: 1px solid var(--line); border-radius: 6px; padding: .45rem .9rem; }
+.tile b { display: block; font-size: 1.5rem; line-height: 1.3; font-weight: 600; }
+.tile span { color: var(--quiet); font-size: .85rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem;
+  margin: .5rem 0; }
+th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+th { font-weight: 600; }
+thead th { color: var(--quiet); vertical-align: bottom; }
+th:first-child, td.text { text-align: left; }
+tbody th, td.text { max-width: 18rem; overflow: hidden; text-overflow: ellipsis; }
+tbody th { font-weight: 500; }
+.list tbody th { white-space: normal; overflow-wrap: anywhere; max-width: 36rem; }
+.matrix td { text-align: center; min-width: 2rem; padding: .2rem .3rem; border: 1px solid #eef0f2; }
+.matrix thead th { padding: .3rem 0; }
+.matrix thead th > span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 9rem;
+  overflow: hidden; text-overflow: ellipsis; display: inline-block; text-align: left; }
+.matrix thead th:not(:first-child) { text-align: center; }
+td.bar { padding-left: 0; width: 7rem; min-width: 7rem; }
+td.bar i { display: block; height: .65rem; background: #9cc4e0; }
+figure { margin: .5rem 0; }
+svg, img { max-width: 100%; height: auto; }
+svg text { font: 12px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328; }
+svg .soft { fill: var(--quiet); }
+@media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; } }
+"""
+
+
+class Markup(str):
+    """Text that is HTML already; every other string is escaped."""
+
+
+def html(text: object) -> str:
+    return text if isinstance(text, Markup) else escape(str(text))
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A whole file."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def cell(text: object, attributes: str = "", tag: str = "td") -> Markup:
+    return Markup(f"<{tag}{attributes and ' '}{attributes}>{html(text)}</{tag}>")
+
+
+def table(header: Sequence[object], rows: Iterable[Sequence[object]], kind: str = "") -> Markup:
+    """Rows begin with their name; what is markup among the others is a cell as it is."""
+    lines = [
+        cell(first, "" if isinstance(first, Markup) else f'title="{escape(str(first))}"', "th")
+        + "".join(c if isinstance(c, Markup) else cell(c) for c in rest)
+        for first, *rest in rows
+    ]
+    head = "".join(cell(h, tag="th") for h in header)
+    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
+    return Markup(
+        f'<div class="wide"><table class="{kind}">\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody></table></div>"
+    )
+
+
+def bar(share: float) -> Markup:
+    """A cell with a bar of 0 to 1."""
+    return Markup(f'<td class="bar"><i style="width: {100 * share:.1f}%"></i></td>')
+
+
+def percent(share: float | None, digits: int = 2) -> str:
+    return "-" if share is None else f"{100 * share:.{digits}f}"
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+
+def evaluation_page(
+    score: TagScore | AttachmentScore, details: Details, gold: str, predicted: str
+) -> str:
+    """The page of a comparison; `gold` and `predicted` say of what."""
+    is_trees, is_spans = isinstance(score, AttachmentScore), isinstance(score, SpanScore)
+    kind = "trees" if is_trees else "spans" if is_spans else "tags"
+    body = [
+        f"<h1>Evaluation: {kind}</h1>",
+        f'<p class="quiet"><code>{html(predicted)}</code> against <code>{html(gold)}</code></p>',
+        *(_tree_scores(score) if isinstance(score, AttachmentScore) else _tag_scores(score)),
+        *_labels(kind, score.types),
+        *_confusions(kind, details.confusion),
+    ]
+    if isinstance(score, AttachmentScore):
+        body += [
+            "<h2>Attachment by length</h2>",
+            '<p class="quiet">Below each bucket: how many words are counted in it.</p>',
+            '<div class="side">',
+            _attachment("Words of the sentence", details.lengths),
+            _attachment("Distance of word and gold head", score.chosen.lengths),
+            "</div>",
+        ]
+    body.append("<h2>Calibration</h2>")
+    body += [part for of, c in details.calibration.items() for part in _calibration(of, c)]
+    if not details.calibration:
+        body.append(
+            "<p>No probabilities are known: score a model with <code>--model</code>, or write the "
+            "predicted file with <code>turbotag predict --marginals</code>.</p>"
+        )
+    return document(f"Evaluation of {predicted}", body)
+
+
+def _tiles(values: Iterable[tuple[str, object]]) -> str:
+    boxes = (
+        f'<div class="tile"><b>{html(v)}</b><span>{html(name)}</span></div>' for name, v in values
+    )
+    return f'<div class="tiles">{"".join(boxes)}</div>'
+
+
+def _tag_scores(score: TagScore) -> list[str]:
+    tiles: list[tuple[str, object]] = []
+    if isinstance(score, SpanScore):
+        c = score.total
+        tiles = [("F1", percent(c.f1)), ("precision", percent(c.precision))]
+        tiles += [("recall", percent(c.recall)), ("gold spans", f"{c.gold:,}")]
+    tiles += [
+        ("tag accuracy" if tiles else "accuracy", percent(score.accuracy)),
+        ("sentences all right", percent(score.sentence_accuracy)),
+        ("tokens", f"{score.tokens:,}"),
+        ("sentences", f"{score.sentences:,}"),
+    ]
+    return [_tiles(tiles), f'<p class="quiet">convention: {html(score.convention)}</p>']
+
+
+def _tree_scores(score: AttachmentScore) -> list[str]:
+    c = score.chosen
+    tiles = [("LAS", percent(c.las)), ("UAS", percent(c.uas))]
+    tiles += [("label accuracy", percent(c.label_accuracy))]
+    tiles += [("trees all right", percent(c.exact_match))]
+    tiles += [("words", f"{c.tokens:,}"), ("sentences", f"{c.sentences:,}")]
+    header = ["", "UAS", "LAS", "label acc.", "exact", "labelled", "root", "words"]
+    scores, crossing = [], []
+    for name, s in score.conventions.items():
+        shares = s.uas, s.las, s.label_accuracy, s.exact_match, s.labelled_exact_match
+        scores.append([name, *map(percent, (*shares, s.root_accuracy)), f"{s.tokens:,}"])
+        crossing.append([name, *_counts(s.nonprojective)])
+    listed = "".join(f"<br>{html(s.convention)}" for s in score.conventions.values())
+    return [
+        _tiles(tiles),
+        f'<p class="quiet">convention: {html(c.convention)}</p>',
+        "<h2>Scores by convention</h2>",
+        table(header, scores),
+        f'<p class="quiet">exact: all heads of a sentence right, labelled: all labels too{listed}'
+        "</p>",
+        "<h3>Non-projective arcs</h3>",
+        table(["", *_COUNTS], crossing),
+    ]
+
+
+def _counts(c: Counts) -> list[object]:
+    shares = map(percent, (c.precision, c.recall, c.f1))
+    return [*shares, bar(c.f1), *(f"{n:,}" for n in (c.gold, c.predicted, c.correct))]
+
+
+def _labels(kind: str, types: dict[str, Counts]) -> list[str]:
+    """The table by label, most frequent first."""
+    known = [(t, c) for t, c in types.items() if c.gold or c.predicted]
+    known.sort(key=lambda item: (-item[1].gold, item[0]))
+    if not known:
+        return []
+    what = "Types" if kind == "spans" else "Labels"
+    note = "A label is right if the head is too. " if kind == "trees" else ""
+    if len(known) > SHOWN_LABELS:
+        note += f"{len(known) - SHOWN_LABELS} rarer ones are left out."
+    return [
+        f"<h2>{what}</h2>",
+        f'<p class="quiet">{note}</p>' if note else "",
+        table(["", *_COUNTS], ([t, *_counts(c)] for t, c in known[:SHOWN_LABELS])),
+    ]
+
+
+# ---- Confusions ----------------------------------------------------------------------------------
+
+
+CONFUSED = {
+    "tags": "tokens",
+    "spans": "spans, gold and predicted; those of the same words meet, others are missed (gold "
+    "only) or spurious (predicted only)",
+    "trees": "words with the right head that the convention counts",
+}
+
+
+def _confusions(kind: str, confusion: Confusion) -> list[str]:
+    if not confusion:
+        return []
+    errors = Counter({pair: n for pair, n in confusion.items() if pair[0] != pair[1]})
+    total = sum(errors.values())
+    body = [
+        "<h2>Confusions</h2>",
+        f'<p class="quiet">{total:,} errors in {sum(confusion.values()):,} {CONFUSED[kind]}.</p>',
+    ]
+    if not total:
+        return body
+    most = sorted(errors.items(), key=lambda e: (-e[1], e[0][0] or "", e[0][1] or ""))
+    listed = [
+        [Markup(f"{_name(g, 'spurious')} → {_name(p, 'missed')}"), n, percent(n / total, 1)]
+        for (g, p), n in most[:SHOWN_CONFUSIONS]
+    ]
+    caption = f"{len(listed)} of {len(most)} kinds of errors"
+    return [
+        *body,
+        '<div class="side">',
+        f"<div>{_matrix(confusion, errors)}</div>",
+        f"<div>{table(['gold → predicted', 'count', '% of errors'], listed, 'list')}"
+        f'<p class="quiet">{caption}</p></div>',
+        "</div>",
+    ]
+
+
+def _name(label: str | None, nothing: str) -> str:
+    if label is None:
+        return f"<i>{nothing}</i>"
+    return f'<span title="{escape(label)}">{html(label)}</span>'
+
+
+def _matrix(confusion: Confusion, errors: Confusion) -> str:
+    """Counts of the labels with most errors; rows are gold."""
+    by_label: Counter[str] = Counter()
+    for pair, n in errors.items():
+        for label in pair:
+            if label is not None:
+                by_label[label] += n
+    names = sorted(by_label, key=lambda s: (-by_label[s], s))
+    missing = any(None in pair for pair in errors)
+    shown: list[str | None] = [*names[:MATRIX], *([None] if missing else [])]
+    most = max(errors[g, p] for g in shown for p in shown)
+
+    def count(g: str | None, p: str | None) -> Markup:
+        n = confusion[g, p]
+        if not n:
+            return cell("")
+        if g == p:
+            return cell(n, 'style="background: #e6eff6"')
+        strength = 0.08 + 0.72 * (n / max(1, most)) ** 0.5
+        return cell(n, f'style="background: rgb(213 94 0 / {strength:.2f})"')
+
+    header = [Markup(f"<span>{_name(p, 'missed')}</span>") for p in shown]
+    rows = [[Markup(_name(g, "spurious")), *(count(g, p) for p in shown)] for g in shown]
+    note = "Orange: errors, blue: right."
+    if len(names) > MATRIX:
+        note = f"The {MATRIX} labels with most errors; {len(names) - MATRIX} more have some. {note}"
+    shown_counts = table([Markup("gold ↓&ensp;predicted →"), *header], rows, "matrix")
+    return f'{shown_counts}<p class="quiet">{note}</p>'
+
+
+# ---- Charts --------------------------------------------------------------------------------------
+
+
+def _svg(width: float, height: float, parts: Iterable[str], label: str) -> Markup:
+    return Markup(
+        f'<svg width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" '
+        f'role="img" aria-label="{escape(label)}">\n' + "\n".join(parts) + "\n</svg>"
+    )
+
+
+def _text(x: float, y: float, text: object, anchor: str = "middle", kind: str = "") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{html(text)}</text>'
+    )
+
+
+def _box(x: float, y: float, width: float, height: float, fill: str, rest: str = "") -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+        f'fill="{fill}" {rest}/>'
+    )
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, stroke: str, rest: str = "") -> str:
+    return (
+        f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" '
+        f'stroke="{stroke}" {rest}/>'
+    )
+
+
+def _attachment(title: str, by: dict[str, Attachment]) -> str:
+    """Bars of UAS and LAS for each bucket that has words, their number below."""
+    shown = [(name, a) for name, a in by.items() if a.tokens]
+    series = [("UAS", BLUE), ("LAS", ORANGE)]
+    if any(a.las is None for _, a in shown):
+        series = series[:1]
+    wide, gap, left, top, high = 31, 18, 34, 34, 190
+    step = wide * len(series) + gap
+    width = left + step * len(shown) + gap
+    parts = []
+    for y in range(0, 101, 20):
+        at = top + high * (1 - y / 100)
+        parts.append(_line(left, at, width, at, "#e3e7eb"))
+        parts.append(_text(left - 6, at + 4, y, "end", "soft"))
+    for k, (name, fill) in enumerate(series):
+        parts.append(_box(left + 70 * k, 4, 12, 12, fill))
+        parts.append(_text(left + 70 * k + 18, 14, f"{name} %", "start"))
+    for k, (name, a) in enumerate(shown):
+        x = left + gap + step * k
+        for j, share in enumerate([a.uas, a.las][: len(series)]):
+            tall = high * (share or 0.0)
+            parts.append(_box(x + wide * j, top + high - tall, wide - 2, tall, series[j][1]))
+            middle = x + wide * j + wide / 2 - 1
+            parts.append(_text(middle, top + high - tall - 4, percent(share, 1)))
+        middle = x + wide * len(series) / 2 - 1
+        parts.append(_text(middle, top + high + 17, name))
+        parts.append(_text(middle, top + high + 33, f"{a.tokens:,}", kind="soft"))
+    chart = _svg(width, top + high + 40, parts, title)
+    return f"<figure><h3>{html(title)}</h3>{chart}</figure>"
+
+
+def _calibration(of: str, found: Calibration) -> list[str]:
+    """The reliability diagram over a histogram, and the table of its bins."""
+    if not found.count:
+        return [f"<h3>{html(of.capitalize())}</h3>", "<p>There are none.</p>"]
+    size, left, top, low = 300, 40, 26, 70  # of the diagram, its margins and the histogram
+    bottom, floor = top + size, top + size + 34 + low
+    parts = []
+    for k in range(6):
+        at = k / 5
+        parts.append(_line(left, bottom - size * at, left + size, bottom - size * at, "#e3e7eb"))
+        parts.append(_text(left - 6, bottom - size * at + 4, f"{at:.1f}", "end", "soft"))
+        parts.append(_text(left + size * at, bottom + 16, f"{at:.1f}", kind="soft"))
+    most = max(b.count for b in found.bins)
+    dots = []
+    for b in found.bins:
+        if b.count:
+            x, wide = left + size * b.low + 1, size * (b.high - b.low) - 2
+            up, tall = size * b.accuracy, low * b.count / most
+            pale = "" if b.count >= FEW else 'opacity="0.4"'
+            parts.append(_box(x, bottom - up, wide, up, "#9cc4e0", pale))
+            parts.append(_box(x, floor - tall, wide, tall, "#8b949e"))
+            centre = f'cx="{left + size * b.probability:.1f}" cy="{bottom - up:.1f}"'
+            dots.append(f'<circle {centre} r="4.5" fill="{ORANGE}" {pale}/>')
+    parts += [
+        _line(left, bottom, left + size, top, "#1f2328", 'stroke-dasharray="5 4"'),
+        *dots,
+        _line(left, floor, left + size, floor, "#8b949e"),
+        _text(left, 12, "share right", "start"),
+        _text(left, bottom + 40, f"count (most: {most:,})", "start", "soft"),
+        _text(left + size / 2, floor + 18, "probability"),
+    ]
+    chart = _svg(left + size + 16, floor + 24, parts, f"reliability diagram of {of}")
+    rows = [
+        [
+            f"{b.low:.1f}–{b.high:.1f}",  # noqa: RUF001
+            f"{b.count:,}",
+            *([f"{b.probability:.3f}", f"{b.accuracy:.3f}"] if b.count else ["", ""]),
+            f"{b.accuracy - b.probability:+.3f}" if b.count else "",
+        ]
+        for b in found.bins
+    ]
+    return [
+        f"<h3>{html(of.capitalize())}: ECE {found.ece:.4f}</h3>",
+        f'<p class="quiet">Expected calibration error over {len(found.bins)} bins of equal width, '
+        f"{found.count:,} predictions: mean probability {found.probability:.4f}, share right "
+        f"{found.accuracy:.4f}. Dots below the dashed line are too sure of themselves; bins with "
+        f"fewer than {FEW} are pale.</p>",
+        '<div class="side">',
+        f"<figure>{chart}</figure>",
+        table(["bin", "count", "mean probability", "share right", "difference"], rows),
+        "</div>",
+    ]
