@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 DATA   ?= ../shared/data
 OUT    := build-demo
 
-.PHONY: demo test lint bench optimizers parser clean
+.PHONY: demo test lint models bench optimizers parser second-order pipeline clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -13,9 +13,15 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@
 
-# Train taggers and a parser on the embedded corpus, tag, parse, score and look inside.
+# Analyse a text with the shipped models and draw it; train taggers and a parser on the embedded
+# corpus, tag, parse, score and look inside.
 demo: $(VENV)/.installed
 	mkdir -p $(OUT)
+	@echo "== the shipped English pipeline: $(CURDIR)/$(OUT)/letter.html will hold the picture =="
+	$(BIN)/turbotag predict en data/demo/letter.txt --marginals --draw $(OUT)/letter.html \
+	    -o $(OUT)/letter.conllu
+	$(BIN)/turbotag draw $(OUT)/letter.conllu --ascii --sentences 2-3
+	@echo; echo "== training on the embedded corpus: parts of speech, entities =="
 	$(BIN)/turbotag train --task pos --train data/demo/train.conllu --dev data/demo/dev.conllu \
 	    -o $(OUT)/pos.model
 	$(BIN)/turbotag train --task ner --train data/demo/train.iob2 --dev data/demo/dev.iob2 \
@@ -44,6 +50,10 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Train the shipped models (about ten minutes): turbotag/pretrained.
+models: $(VENV)/.installed
+	$(BIN)/python scripts/make_models.py --data $(DATA)
+
 # Race python-crfsuite on CoNLL-2000 (DATA names the folder with conll2000/).
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
@@ -58,6 +68,15 @@ optimizers: $(VENV)/.installed
 parser: $(VENV)/.installed
 	$(BIN)/python scripts/bench_parser.py quarter full features sdca agree losses online gothic length \
 	    page --data $(DATA)
+
+# Measure second-order parsing (about two hours): docs/second_order.md.
+second-order: $(VENV)/.installed
+	$(BIN)/python scripts/bench_second_order.py tight slovene gothic quarter full surrogate race \
+	    page --data $(DATA)
+
+# Measure the shipped models (a quarter of an hour): docs/models.md.
+pipeline: $(VENV)/.installed
+	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data $(DATA)
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
 clean:

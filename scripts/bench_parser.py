@@ -11,11 +11,9 @@ where a table says so.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -27,8 +25,8 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from pages import Part, main
 
-import turbotag
 from turbotag.corpus.reader import read
 from turbotag.models.gold import options_for
 from turbotag.models.parser import Parser
@@ -457,64 +455,17 @@ def length(data: Path) -> str:
     )
 
 
-# ---- The page ------------------------------------------------------------------------------------
-
-TITLES = {
-    "quarter": "EWT, a quarter of the training data",
-    "full": "EWT, all training data",
-    "features": "Which arcs and features",
-    "sdca": "Certified training on Slovene",
-    "agree": "Different optimizers, one optimum",
-    "losses": "The loss family",
-    "online": "DCA against SGD",
-    "gothic": "Gothic: arcs that cross",
-    "length": "Cost against sentence length",
+PARTS: dict[str, Part] = {
+    "quarter": ("EWT, a quarter of the training data", lambda d: ewt(d, True)),
+    "full": ("EWT, all training data", lambda d: ewt(d, False)),
+    "features": ("Which arcs and features", features),
+    "sdca": ("Certified training on Slovene", sdca),
+    "agree": ("Different optimizers, one optimum", agree),
+    "losses": ("The loss family", losses),
+    "online": ("DCA against SGD", online),
+    "gothic": ("Gothic: arcs that cross", gothic),
+    "length": ("Cost against sentence length", length),
 }
 
-
-def page(out: Path) -> None:
-    lines = [
-        "# The parser, measured",
-        "",
-        f"Made by `make parser` (`scripts/bench_parser.py`). turbotag {turbotag.__version__}, "
-        f"Python {platform.python_version()}, seed {SEED}, shared cores.",
-    ]
-    remarks = out / "remarks.md"
-    if remarks.exists():
-        lines += ["", remarks.read_text(encoding="utf-8").strip()]
-    for part, title in TITLES.items():
-        path = out / f"{part}.md"
-        if path.exists():
-            lines += ["", f"## {title}", "", path.read_text(encoding="utf-8").strip()]
-    (out.parent / f"{out.name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def main() -> None:
-    parts = {
-        "quarter": lambda d: ewt(d, True),
-        "full": lambda d: ewt(d, False),
-        "features": features,
-        "sdca": sdca,
-        "agree": agree,
-        "losses": losses,
-        "online": online,
-        "gothic": gothic,
-        "length": length,
-    }
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="+", choices=[*parts, "page"])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--out", type=Path, default=Path("docs/parser"))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for part in arguments.parts:
-        if part == "page":
-            page(arguments.out)
-            continue
-        text = parts[part](arguments.data)
-        print(text, flush=True)
-        (arguments.out / f"{part}.md").write_text(text + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    main("The parser, measured", "parser", __doc__, __file__, PARTS, "parser")

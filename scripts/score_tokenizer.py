@@ -110,6 +110,18 @@ def matching_words(gold: Corpus, system: Corpus) -> int:
     return matched
 
 
+def compare(gold: Corpus, system: Corpus) -> dict[str, tuple[int, int, int]]:
+    """How many match, are gold, and were found."""
+    out = {}
+    for name, ours, theirs in (
+        ("tokens", gold.tokens, system.tokens),
+        ("sentences", gold.sentences, system.sentences),
+    ):
+        out[name] = len({*ours} & {*theirs}), len(ours), len(theirs)
+    words = sum(map(len, gold.words)), sum(map(len, system.words))
+    return out | {"words": (matching_words(gold, system), *words)}
+
+
 def f1(matched: int, gold: int, system: int) -> str:
     precision, recall = 100 * matched / system, 100 * matched / gold
     mean = 200 * matched / (gold + system)
@@ -166,13 +178,8 @@ def main() -> None:
     system = parse(output.decode())
     if not gold.tokens or gold.characters != system.characters:
         sys.exit(f"{args.file}: its # text comments do not spell its tokens")
-    for name, ours, theirs in (
-        ("tokens", gold.tokens, system.tokens),
-        ("sentences", gold.sentences, system.sentences),
-    ):
-        print(f"{name:<10}", f1(len({*ours} & {*theirs}), len(ours), len(theirs)))
-    n, m = sum(map(len, gold.words)), sum(map(len, system.words))
-    print(f"{'words':<10}", f1(matching_words(gold, system), n, m))
+    for name, counts in compare(gold, system).items():
+        print(f"{name:<10}", f1(*counts))
     print(f"{'speed':<10} {rates[0]:.0f} tokens/s, once more {rates[1]:.0f} tokens/s")
     if args.errors:
         for title, errors in (

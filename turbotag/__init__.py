@@ -6,6 +6,8 @@
 The library is imported when it is first used (turbotag/api.py): the command line need not wait.
 """
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +21,28 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"]
+
+
+def _place_for_kernels() -> None:
+    """numba keeps compiled kernels beside the package or in the user's cache folder, and fails if
+    it can write to neither: then they go to a folder that lasts as long as the process."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    while home and not os.path.exists(home):
+        home = os.path.dirname(home)
+    folders = os.path.dirname(__file__), home
+    if "NUMBA_CACHE_DIR" in os.environ or any(os.access(f, os.W_OK) for f in folders):
+        return
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="turbotag-")  # private: a cache is code
+    os.environ["NUMBA_CACHE_DIR"] = folder
+    atexit.register(shutil.rmtree, folder, True)
+
+
+if "numba" not in sys.modules:
+    _place_for_kernels()
 
 
 def __getattr__(name: str) -> Any:

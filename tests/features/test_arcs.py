@@ -82,13 +82,11 @@ def place(relation, h, m, tree):
     return chosen[0] if chosen else None
 
 
-def value(sentence, at, column, ignore):
+def value(sentence, at, column):
     """What a template reads of a word, None where that is nothing."""
     column, _, attr = column.partition(".")
     if attribute(column):
         column, attr = "word", column
-    if column in ignore:
-        return None
     string = sentence[at - 1][COLUMNS.index(column)]
     if string == "_" and column != "word":
         return None
@@ -99,7 +97,7 @@ def distance(h, m):
     return next((f"<={d}" for d in (1, 2, 3, 4, 5, 7, 10, 15, 25) if abs(h - m) <= d), ">25")
 
 
-def features(template, sentence, h, m, tree=None, ignore=()):
+def features(template, sentence, h, m, tree=None):
     """The features of an arc by one template, as strings."""
     n, name, parts = len(sentence), " ".join(template), []
     between = range(min(h, m) + 1, max(h, m))
@@ -113,8 +111,8 @@ def features(template, sentence, h, m, tree=None, ignore=()):
             parts.append(str(min(3, tags.count(word[6:]))))
         elif word.startswith(("b:", "set:")):
             kind, column = word.split(":")
-            order = dict.fromkeys(value(sentence, t, column, ignore) for t in range(1, n + 1))
-            found = {value(sentence, t, column, ignore) for t in between}
+            order = dict.fromkeys(value(sentence, t, column) for t in range(1, n + 1))
+            found = {value(sentence, t, column) for t in between}
             several = [str(v) for v in order if v in found]
             several = ["+".join(sorted(several))] if kind == "set" else several
         elif word != "no":
@@ -123,17 +121,17 @@ def features(template, sentence, h, m, tree=None, ignore=()):
             at = -99 if at is None else at + int(offset or 0)
             got = "<boundary>" if not 0 <= at <= n else "<root>"
             if 1 <= at <= n:
-                got = value(sentence, at, column, ignore)
+                got = value(sentence, at, column)
             if got is None:
                 return []
             parts.append(got)
     return [f"{name}: {' '.join([*parts, s])}" for s in several]
 
 
-def check(text, b, sentences, seed=0, ignore=(), with_trees=False):
+def check(text, b, sentences, seed=0, with_trees=False):
     """Keys and strings of all arcs of all sentences are one to one; returns the strings."""
     parsed = arcs.parse(text, "t")
-    words = Words(parsed, ignore=ignore)
+    words = Words(parsed)
     extractor, expanded = ArcExtractor(parsed, words), expand(text)
     matrix = words.matrix(b)
     name, key = {}, {}
@@ -152,9 +150,7 @@ def check(text, b, sentences, seed=0, ignore=(), with_trees=False):
         for m in range(1, n + 1):
             for e in range(cuts[m - 1], cuts[m]):
                 h, at = int(heads[e]), None if tree is None else tree.tolist()
-                expected = [
-                    f for t in expanded for f in features(t, sentence, h, m, at, set(ignore))
-                ]
+                expected = [f for t in expanded for f in features(t, sentence, h, m, at)]
                 got = keys[begin : ends[e]].tolist()
                 assert len(got) == len(expected), (sentence, h, m)
                 for k, s in zip(got, expected, strict=True):
@@ -217,16 +213,6 @@ def test_relations_of_the_tree(tmp_path):
 def test_shipped_templates(tmp_path, name):
     sentences = random_sentences(2, 6, 6)
     check(templates.load(name), block(tmp_path, sentences), sentences, with_trees=name == "label")
-
-
-def test_ignored_columns_read_as_empty(tmp_path):
-    sentences = random_sentences(3)
-    b = block(tmp_path, sentences)
-    text = "h:lemma dir\nm:lemma.suffix2\nh:upos m:feats\nh:upos m:upos\nb:feats m:upos\n"
-    found = check(text, b, sentences, ignore=("lemma", "feats"))
-    left = {f.split(": ")[0] for f in found if "<root>" not in f}  # of which all can be read
-    assert left == {"h:upos m:upos no", "b:feats m:upos no"}
-    assert not any("Case" in f for f in found)
 
 
 def fired(tmp_path, text, sentence, h, m):

@@ -561,7 +561,7 @@ def damaged(parser):
         for v in values:
             yield h, {**a, name: v}
         yield h, {k: v for k, v in a.items() if k != name}
-    for name in ("labels", "single_root", "decoder", "templates", "ignore", "loss"):
+    for name in ("labels", "single_root", "decoder", "templates", "approximation", "loss"):
         yield {k: v for k, v in h.items() if k != name}, a
     yield {**h, "labels": h["labels"][1:]}, a
     yield {**h, "loss": {"beta": "warm"}}, a

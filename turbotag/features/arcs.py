@@ -109,27 +109,24 @@ def _atom(match: re.Match[str]) -> Atom | None:
 class Words:
     """What sets of arc templates read of the words: one matrix for all of them.
 
-    Columns in `ignore` are read as empty. Each thread needs one of its own: it remembers words.
+    Each thread needs one of its own: it remembers words.
     """
 
-    def __init__(self, *sets: list[ArcTemplate], ignore: tuple[str, ...] = ()):
+    def __init__(self, *sets: list[ArcTemplate]):
         templates = [t for s in sets for t in s]
         sources = {a.source for t in templates for _, a in (*t.head, *t.mod)}
         sources |= {(t.between, "") for t in templates if t.kind in (EACH, SET)}
         if any(t.kind == COUNT for t in templates):
             sources.add(("upos", ""))
-        self.ignore = ignore
-        kept = sorted(s for s in sources if s[0] not in ignore)
-        self.tokens = Extractor([(Atom(c, a, 0),) for c, a in kept])
-        self.sources = [*self.tokens.sources, *sorted(sources - set(kept))]
+        self.tokens = Extractor([(Atom(c, a, 0),) for c, a in sorted(sources)])
+        self.sources = self.tokens.sources
         self.at = {s: n for n, s in enumerate(self.sources)}
 
     def matrix(self, block: Block) -> np.ndarray:
         """(tokens, sources) uint64 values, 0 for none."""
         ids = self.tokens.ids(block)
-        out = np.zeros((block.n_tokens, len(self.sources)), np.uint64)
-        out[:, : len(self.tokens.sources)] = self.tokens.matrix(block, ids)
-        for n, (column, _) in enumerate(self.tokens.sources):
+        out = self.tokens.matrix(block, ids)
+        for n, (column, _) in enumerate(self.sources):
             if column in ("lemma", "upos", "xpos", "feats"):
                 none = [i for i, s in enumerate(self.tokens.interners[column].strings) if s == "_"]
                 if none:

@@ -26,9 +26,9 @@ Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/prun
 class Scanner:
     """Compiled templates of all stages and the words they have seen; one for each thread."""
 
-    def __init__(self, templates: dict[str, str], ignore: tuple[str, ...] = ()):
+    def __init__(self, templates: dict[str, str]):
         parsed = {s: arc_features.parse(text, "templates") for s, text in templates.items()}
-        self.words = Words(*parsed.values(), ignore=ignore)
+        self.words = Words(*parsed.values())
         self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items() if s not in ROLES}
         self.parts = {
             kind: PartExtractor(parsed[kind], self.words, kind) for kind in ROLES if kind in parsed
@@ -103,7 +103,7 @@ class Parser:
         self.extractor = self.new_extractor()
 
     def new_extractor(self) -> Scanner:
-        return Scanner(self.header["templates"], tuple(self.header["ignore"]))
+        return Scanner(self.header["templates"])
 
     def rows(self, stage: str) -> tuple[np.ndarray, np.ndarray]:
         """(folded keys, float32 weights) of a stage."""

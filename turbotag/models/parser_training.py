@@ -264,8 +264,9 @@ class ParserTraining:
         self.init = Parser.load(options.init) if options.init else None
         self.block = block = read(options.train, options.format)
         self.mark = fingerprint(options, block)
-        ignore = ("lemma", "feats") if options.jackknife else ()
-        self.scanner = Scanner(texts, ignore)
+        if options.jackknife:
+            texts = {name: for_raw_text(text) for name, text in texts.items()}
+        self.scanner = Scanner(texts)
         self._check_columns()
         dev = read(options.dev, options.format) if options.dev else None
         if options.jackknife:
@@ -282,7 +283,6 @@ class ParserTraining:
             "templates": {},
             "parts": list(options.parts),
             "approximation": approximation(options).as_dict(),
-            "ignore": list(ignore),
             "tags": f"{options.jackknife}-fold predicted" if options.jackknife else "gold",
             "loss": {"beta": str(loss.beta)},
         }
@@ -491,6 +491,12 @@ class ParserTraining:
         )
         self.stage("label", table.keys()[often], fitted.result.weights)
         return fitted
+
+
+def for_raw_text(text: str) -> str:
+    """Templates that read forms where others read lemmas and morphology, which raw text has not."""
+    lines = text.replace("lemma", "lower").replace("feats", "shortshape").splitlines()
+    return "\n".join(dict.fromkeys(" ".join(line.split()) for line in lines)) + "\n"
 
 
 def approximation(options: Options) -> Approximation:

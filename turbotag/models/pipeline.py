@@ -10,7 +10,14 @@ from typing import Any, BinaryIO
 import turbotag
 from turbotag.corpus import text
 from turbotag.corpus.formats import CONLLU, default_names, looks_conll
-from turbotag.corpus.reader import Block, display_name, from_bytes, open_binary, stream
+from turbotag.corpus.reader import (
+    Block,
+    Source,
+    display_name,
+    from_bytes,
+    open_binary,
+    stream,
+)
 from turbotag.errors import DataError, UsageError
 from turbotag.models import store
 from turbotag.models.parser import Parser
@@ -55,7 +62,7 @@ class Pipeline:
             if not (self.keep_tags and isinstance(model, Tagger) and is_full(block, model))
         ]
 
-    def blocks(self, path: str, format: str | None) -> Iterator[Block]:
+    def blocks(self, path: Source, format: str | None) -> Iterator[Block]:
         """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences."""
         if format not in (None, RAW, "conllu"):
             raise UsageError(f"a pipeline reads raw text or CoNLL-U, not {format}")

@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 
 from turbotag.corpus.formats import given_names
-from turbotag.corpus.reader import Block, display_name, from_bytes, stream
+from turbotag.corpus.reader import Block, Source, display_name, from_bytes, stream
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, UsageError
 from turbotag.features.extract import Extractor
@@ -39,7 +39,7 @@ class Output:
 
 def predict(
     model: Model | Pipeline,
-    path: str,
+    path: Source,
     out: IO[bytes],
     output: Output = Output(),  # noqa: B008
     format: str | None = None,

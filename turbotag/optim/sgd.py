@@ -70,6 +70,7 @@ class SGD(Optimizer):
                 best = score, eta, self.V.copy(), float(self.scale[0])
         assert best is not None
         _, self.eta[0], self.V[:], self.scale[0] = best
+        self.param["eta"] = float(self.eta[0])  # for the model's card
 
     def _score(self) -> float:
         weights = self.weights()
