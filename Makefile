@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 DATA   ?= ../shared/data
 OUT    := build-demo
 
-.PHONY: demo test lint models bench optimizers parser second-order pipeline clean
+.PHONY: demo test lint wheel models bench optimizers parser second-order pipeline clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,15 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Build the wheel, install it in an empty environment, and run the tests that users' runs are like.
+wheel: $(VENV)/.installed
+	rm -rf build dist && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv dist/env
+	dist/env/bin/python -m pip install --quiet dist/*.whl pytest hypothesis conllu
+	rm -rf dist/check && mkdir dist/check && cp -r tests data dist/check
+	cd dist/check && ../env/bin/python -m pytest -q tests/cli tests/test_api.py tests/models/test_pipeline.py
+	ls -l dist/*.whl
 
 # Train the shipped models (about ten minutes): turbotag/pretrained.
 models: $(VENV)/.installed

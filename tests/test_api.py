@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +94,7 @@ def check_document(found, text):
         assert [t.id for t in s] == list(range(1, len(s) + 1))
         assert is_tree([t.head for t in s])
         for t in s:
-            assert t.upos and t.xpos and t.label and t.ner
+            assert all((t.upos, t.xpos, t.label, t.ner))
             assert set(t.probabilities) == {"upos", "xpos", "head", "label", "ner"}
             assert all(0.0 <= p <= 1.0 for p in t.probabilities.values())
         inside = [False] * len(s)
@@ -112,7 +113,7 @@ def test_documents(nlp, text):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(max_size=60) | st.text("aA.'’ \n\t\r|=_#\u200b\x00😀é1n't", max_size=60))
+@given(st.text(max_size=60) | st.text("aA.'\u2019 \n\t\r|=_#\u200b\x00😀é1nt", max_size=60))
 @example("a'b'c\u200b'")
 def test_any_text(text):
     found = english()(text)
@@ -176,7 +177,6 @@ def test_conllu_is_that_of_files(nlp, tmp_path):
         assert found.conllu == annotated(nlp.pipeline, path, marginals=True)
 
 
-@pytest.mark.xfail(strict=True, reason="str.split does not know all that segment takes for space")
 def test_the_text_of_a_sentence_is_that_of_its_comment(nlp):
     (sentence,) = found = nlp("Ada\u200bflew to\x00Oslo.")
     assert found.conllu.startswith(f"# text = {sentence.text}\n")
@@ -307,7 +307,7 @@ def test_tagger_files(ner, tmp_path, monkeypatch):
         turbotag.Tagger.load("en-parse")
     with pytest.raises(DataError, match="is neither a file nor"):
         turbotag.Tagger.load("en")  # a pipeline is not a model
-    with pytest.raises(DataError, match="cannot be written|does not exist"):
+    with pytest.raises(DataError, match=r"own\.model: cannot be written"):
         ner.save("none/own.model")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["own.model"]
 
@@ -323,8 +323,9 @@ def test_tagger_options():
     assert compact.predict(SENTENCES) == TAGS
     exact = turbotag.Tagger("pos", params={"dual": "exact"}).fit(SENTENCES, TAGS)
     assert exact.model.header["algorithm"]["dual"] == "exact"
-    spans = turbotag.Tagger("chunk", scheme="iobes").fit([["a", "b"]], [["B-X", "I-X"]])
+    spans = turbotag.Tagger("ner", scheme="iobes").fit([["a", "b"]], [["B-X", "I-X"]])
     assert spans.predict([["a", "b"]]) == [["B-X", "I-X"]]
+    assert set(spans.predict_marginals([["a"]])[0][0]) == {"B-X", "E-X"}
     for wrong, words in (
         ({"algorithm": "adam"}, "unknown algorithm 'adam'"),
         ({"C": -1.0}, "C is -1.0"),
@@ -355,7 +356,7 @@ BAD = {
     "zero": ([["a\0"]], [["N"]], "a field is text"),
     "no word": ([["a", ""]], [["N", "V"]], "sentence 0 has ''"),
     "no tag": ([["a"]], [[""]], "sentence 0 has ''"),
-    "columns": ([[("a", "X"), ("b",)]], [["N", "V"]], "expected 3 tab-separated columns, found 2"),
+    "columns": ([["a", ("b", "X")]], [["N", "V"]], "expected 2 tab-separated columns, found 3"),
 }
 
 
@@ -380,25 +381,23 @@ def test_bad_tags():
 @pytest.mark.parametrize("kind", [turbotag.Tagger, turbotag.Parser])
 def test_not_fitted(kind, tmp_path):
     new = kind()
-    for call in (new.predict, new.predict_marginals, lambda s: new.score(s, TAGS)):
+    for call in (new.predict, new.predict_marginals, lambda s: new.score(s, TREES)):
         with pytest.raises(UsageError, match=rf"this {kind.__name__} is not trained: call fit or"):
-            call(SENTENCES)
+            call(WORDS)
     with pytest.raises(UsageError, match="is not trained"):
         new.save(str(tmp_path / "m"))
     assert not list(tmp_path.iterdir())
     assert pickle.loads(pickle.dumps(new)).model is None
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="tags[s] is looked up before the check")
 def test_fewer_tags_than_sentences():
     with pytest.raises(DataError, match="4 sentences, but tags of 3"):
         turbotag.Tagger("pos").fit(SENTENCES, TAGS[:3])
 
 
-@pytest.mark.xfail(strict=True, reason="words alone have no tab: blanks part columns, -DOCSTART-")
 @pytest.mark.parametrize(
     "sentences",
-    [[["Ho Chi Minh", "city"]], [["a", " ", "b"]], [["-DOCSTART-"], ["a"]], [["#", "# b"]]],
+    [[["Ho Chi Minh", "city"]], [["a", " ", "b"]], [["#", "# b"]]],
     ids=str,
 )
 def test_odd_words_are_words(sentences):
@@ -408,9 +407,12 @@ def test_odd_words_are_words(sentences):
     assert turbotag.Tagger("pos").fit(sentences, tags).predict(sentences) == tags
 
 
-@pytest.mark.xfail(
-    strict=True, raises=DataError, reason="an empty list is refused as an empty file"
-)
+def test_document_marks_are_refused():
+    tagger = turbotag.Tagger("pos").fit(SENTENCES, TAGS)
+    with pytest.raises(DataError, match="sentence 1 has '-DOCSTART-'"):
+        tagger.predict([["a"], ["-DOCSTART-"]])
+
+
 @pytest.mark.parametrize("method", ["predict", "predict_marginals"])
 @pytest.mark.parametrize("kind", [turbotag.Tagger, turbotag.Parser])
 def test_no_sentences_have_no_tags(kind, method):
@@ -418,19 +420,16 @@ def test_no_sentences_have_no_tags(kind, method):
     assert getattr(kind.load(of[kind]), method)([]) == []
 
 
-@pytest.mark.xfail(strict=True, raises=DataError, reason="column 3 of 4 is the chunk, not the last")
 def test_chunks_after_three_columns():
     sentences, tags = [[("a", "N", "x"), ("b", "V", "y")]], [["B-X", "O"]]
     assert turbotag.Tagger("chunk").fit(sentences, tags).predict(sentences) == tags
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="they go into Options as they are")
 @pytest.mark.parametrize("option", [{"dual": "exact"}, {"colour": "red"}], ids=str)
 def test_options_are_those_of_train_and_others_are_refused(option):
-    try:
+    expected = pytest.raises(UsageError, match="colour") if "colour" in option else nullcontext()
+    with expected:
         turbotag.Tagger("pos", **option).fit(SENTENCES, TAGS)
-    except UsageError as e:
-        assert "colour" in str(e)
 
 
 # ---- Parsers -------------------------------------------------------------------------------------
@@ -467,7 +466,8 @@ def test_parser(parser, tmp_path, monkeypatch):
     wanted = parser.predict(sentences)
     assert all(is_tree([h for h, _ in t]) for t in wanted)
     right = [a == b for s, t in zip(wanted, trees, strict=True) for a, b in zip(s, t, strict=True)]
-    assert parser.score(sentences, trees) == pytest.approx(np.mean(right)) > 0.8
+    assert np.mean(right) > 0.8
+    assert parser.score(sentences, trees) == pytest.approx(np.mean(right))
     assert parser.model.header["scores"]["dev"]["conventions"]["conll18"]["las"] == parser.score(
         sentences, trees
     )
@@ -491,7 +491,7 @@ def test_parser_marginals(parser):
 
 
 def test_small_parsers():
-    parser = turbotag.Parser(epochs=5, min_count=0).fit(WORDS, TREES)
+    parser = turbotag.Parser(C=1.0, epochs=20).fit(WORDS, TREES)
     assert parser.predict(WORDS) == TREES
     assert parser.score(WORDS, TREES) == 1.0
     words = [[w for w, _ in s] for s in WORDS]  # without tags
@@ -500,10 +500,10 @@ def test_small_parsers():
     header = header.model.header
     assert (header["algorithm"]["name"], header["algorithm"]["C"]) == ("sdca", 0.1)
     assert header["loss"]["name"] == "crf"
-    bare = turbotag.Parser(labels=False, epochs=5, min_count=0).fit(WORDS, TREES)
+    bare = turbotag.Parser(labels=False, C=1.0).fit(WORDS, TREES)
     assert bare.predict(WORDS) == [[(h, "_") for h, _ in t] for t in TREES]
     assert bare.score(WORDS, TREES) == 1.0
-    second = turbotag.Parser(parts=("cs", "gp"), epochs=5, min_count=0).fit(WORDS, TREES)
+    second = turbotag.Parser(parts=("cs", "gp"), C=1.0).fit(WORDS, TREES)
     assert second.predict(WORDS) == TREES
     for p in second.predict_marginals(WORDS):  # these are approximate
         assert ((p >= 0.0) & (p <= 1.0 + 1e-6)).all()
@@ -529,14 +529,14 @@ def test_bad_lists_for_parsers(name, parser):
     sentences, trees, words = BAD_TREES[name]
     with pytest.raises(DataError, match=words):
         turbotag.Parser().fit(sentences, trees)
+    if name == "roots":  # what is only scored may have several
+        return
     with pytest.raises(DataError, match=words):
         turbotag.Parser().fit(WORDS, TREES, dev=(sentences, trees))
-    if name != "roots":  # to be scored a tree may have several
-        with pytest.raises(DataError, match=words):
-            parser.score(sentences, trees)
+    with pytest.raises(DataError, match=words):
+        parser.score(sentences, trees)
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="trees[s] is looked up before the check")
 def test_fewer_trees_than_sentences():
     with pytest.raises(DataError, match="3 sentences, but 2 trees"):
         turbotag.Parser().fit(WORDS, TREES[:2])

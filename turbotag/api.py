@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -122,13 +123,16 @@ class Tagger(_OnLists):
             train=_columns(sentences, tags),
             dev=_columns(*dev) if dev else None,
             format="columns",
-            **self.options,
+            **_columns_of(sentences),
+            **_options(self.options),
         )
         self.model, _ = train(options, os.devnull)
         return self
 
     def predict(self, sentences: Sequence[Words]) -> list[list[str]]:
         """The best tags of each sentence."""
+        if not sentences:
+            return []
         block = self._block(sentences)
         tags = self._fitted().tag(block, self._extractor())
         strings, ids = self.model.output_labels(tags, block.sentences)
@@ -136,6 +140,8 @@ class Tagger(_OnLists):
 
     def predict_marginals(self, sentences: Sequence[Words]) -> list[list[dict[str, float]]]:
         """The probability of every tag of every word."""
+        if not sentences:
+            return []
         block, model = self._block(sentences), self._fitted()
         posterior = model.posterior(model.scores(block, self._extractor()), block.sentences)
         rows = [dict(zip(model.labels, p, strict=True)) for p in posterior.tolist()]
@@ -146,7 +152,12 @@ class Tagger(_OnLists):
         from turbotag.models.evaluation import evaluate_model
 
         model = self._fitted()
-        options = Options(model.header["task"], _columns(sentences, tags), format="columns")
+        options = Options(
+            model.header["task"],
+            _columns(sentences, tags),
+            format="columns",
+            **_columns_of(sentences),
+        )
         return evaluate_model(options, model, options.train, strict=False).main
 
     def _block(self, sentences: Sequence[Words]) -> Block:
@@ -177,13 +188,15 @@ class Parser(_OnLists):
             train=_conllu(sentences, trees),
             dev=_conllu(*dev) if dev else None,
             format="conllu",
-            **self.options,
+            **_options(self.options),
         )
         self.model, _ = train_parser(options, os.devnull)
         return self
 
     def predict(self, sentences: Sequence[Words]) -> list[list[tuple[int, str]]]:
         """The tree of each sentence."""
+        if not sentences:
+            return []
         block = read(_conllu(sentences), "conllu")
         parsed = self._fitted().parse(block, self._extractor())
         labels = [self.model.labels[i] for i in parsed.labels.tolist()]
@@ -191,6 +204,8 @@ class Parser(_OnLists):
 
     def predict_marginals(self, sentences: Sequence[Words]) -> list[np.ndarray]:
         """(n+1, n+1) for each sentence: the probability that word h is the head of word m."""
+        if not sentences:
+            return []
         block, model, scanner = (
             read(_conllu(sentences), "conllu"),
             self._fitted(),
@@ -213,21 +228,42 @@ class Parser(_OnLists):
 
 
 def _columns(sentences: Sequence[Words], tags: Sequence[Sequence[str]] | None = None) -> bytes:
-    """Tab-separated columns, the tag last."""
+    """Tab-separated columns, the tag last, or _ for it."""
+    if tags is not None and len(tags) != len(sentences):
+        raise DataError(f"{len(sentences)} sentences, but tags of {len(tags)}")
     lines = []
     for s, words in enumerate(_checked(sentences)):
         own = tags[s] if tags is not None else None
         if own is not None and len(own) != len(words):
             raise DataError(f"sentence {s} has {len(words)} words, but {len(own)} tags")
         for t, word in enumerate(words):
-            lines.append("\t".join([*_row(word, s), *([_field(own[t], s)] if own else [])]))
+            row = [*_row(word, s), "_" if own is None else _field(own[t], s)]
+            if row[0] == "-DOCSTART-":
+                raise DataError(f"sentence {s} has '-DOCSTART-', which marks documents in files")
+            lines.append("\t".join(row))
         lines.append("")
-    if tags is not None and len(tags) != len(sentences):
-        raise DataError(f"{len(sentences)} sentences, but tags of {len(tags)}")
     return "\n".join([*lines, ""]).encode()
 
 
+def _columns_of(sentences: Sequence[Words]) -> dict[str, Any]:
+    """Names of the columns, for the first word has them all."""
+    first = next((w for words in sentences for w in words), "")
+    n = 1 if isinstance(first, str) else len(first)
+    names = ("word", "pos", "chunk", *(f"col{i}" for i in range(4, n + 1)))
+    return {"columns": (*names[:n], "tag"), "target": "tag"}
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """Options of training; what they do not know are parameters of the algorithm."""
+    known = {f.name for f in fields(Options)}
+    own = {k: v for k, v in given.items() if k in known}
+    params = {k.replace("_", "-"): v for k, v in given.items() if k not in known}
+    return own | {"params": own.get("params", {}) | params}
+
+
 def _conllu(sentences: Sequence[Words], trees: Sequence[Tree] | None = None) -> bytes:
+    if trees is not None and len(trees) != len(sentences):
+        raise DataError(f"{len(sentences)} sentences, but {len(trees)} trees")
     lines = []
     for s, words in enumerate(_checked(sentences)):
         tree = trees[s] if trees is not None else [("_", "_")] * len(words)
@@ -238,8 +274,6 @@ def _conllu(sentences: Sequence[Words], trees: Sequence[Tree] | None = None) -> 
             arc = [str(head), _field(label, s)]
             lines.append("\t".join([str(t), form, "_", upos, xpos, "_", *arc, "_", "_"]))
         lines.append("")
-    if trees is not None and len(trees) != len(sentences):
-        raise DataError(f"{len(sentences)} sentences, but {len(trees)} trees")
     return "\n".join([*lines, ""]).encode()
 
 

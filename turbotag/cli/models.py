@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -29,7 +31,9 @@ def command(name: str | None) -> None:
         return
     stages = PIPELINES.get(name, (name,))
     for i, each in enumerate(stages):
-        model = load_model(find(each))
+        file = find(each)
+        model = load_model(file)
         if len(stages) > 1:
             click.echo(("\n" if i else "") + f"== {each} ==")
         click.echo(parser_card(model) if isinstance(model, Parser) else card(model))
+        click.echo(f"file         {Path(file).stat().st_size / 1e6:.2f} MB")

@@ -94,8 +94,9 @@ def command(
         raise click.UsageError(f"--draw takes a name that ends in .html, not {draw!r}")
     announce_compilation()
     loaded = load(model, keep_tags)
-    if format == RAW and not isinstance(loaded, Pipeline):
-        raise click.UsageError("--format raw is for pipelines, such as en: a model reads tokens")
+    if not isinstance(loaded, Pipeline) and (format == RAW or keep_tags):
+        given = "--format raw" if format == RAW else "--keep-tags"
+        raise click.UsageError(f"{given} is for pipelines, such as en; {model} is a single model")
     proofs: list[tuple[int, int]] | None = [] if decode == "map" else None
     what = Output(decode, marginals, nbest, proofs=proofs)
     with contextlib.ExitStack() as stack:
@@ -103,7 +104,7 @@ def command(
             page: IO[bytes] = stack.enter_context(replacing(draw))
         progress = stack.enter_context(progress_bar(output is not None))
         out = stack.enter_context(replacing(output)) if output else sys.stdout.buffer
-        copy = Tee(out)
+        copy = Tee(out, "<stdin>" if file == "-" else file)
         to: IO[bytes] = copy if draw else out
         predict(loaded, file, to, what, format, threads, names(columns), progress)
         if draw:
@@ -117,13 +118,18 @@ def command(
 
 
 class Tee(io.BytesIO):
-    """Remembers what is written, and writes it on."""
+    """Remembers CoNLL-U that is written, and writes it on."""
 
-    def __init__(self, out: IO[bytes]):
+    def __init__(self, out: IO[bytes], name: str):
         super().__init__()
-        self.out = out
+        self.out, self.name = out, name
 
     def write(self, data: Any) -> int:
+        from turbotag.corpus.formats import looks_conll
+        from turbotag.errors import DataError
+
+        if not self.tell() and not looks_conll(data):
+            raise DataError("is neither: drawn are CoNLL-U and CoNLL-X", self.name)
         super().write(data)
         return self.out.write(data)
 

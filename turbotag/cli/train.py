@@ -265,8 +265,8 @@ def command(
         "skip-line-search": skip_line_search or None,
     }
     only_parse = ["decoder", "multi_root", "crossing", "min_count", "jackknife"]
-    if not rest["compact"]:
-        only_parse.append("drop")
+    if task != "parse" and rest["drop"] is not None and not rest["compact"]:
+        raise click.UsageError("--drop needs --task parse or --compact")
     only_parts = ("entropy", "rounds", "damping", "tolerance")
     given_parts = [n for n in only_parts if rest[n] is not None]
     if given_parts and not parts:

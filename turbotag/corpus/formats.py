@@ -169,9 +169,13 @@ def looks_conll(data: bytes) -> bool:
     """Whether the beginning of a file is one of CoNLL-U rather than of running text."""
     lines = _sample(data)
     body = [line for line in lines if not line.startswith("#")]
-    if body:
-        return _conll_line(body[0])
-    return any(_COMMENT.match(line) for line in lines)
+    return bool(body and _conll_line(body[0])) or bool(lines and _COMMENT.match(lines[0]))
+
+
+def looks_columns(data: bytes) -> bool:
+    """Whether it is rather one of tab-separated columns: three lines that are alike tell."""
+    widths = [line.count("\t") for line in _sample(data)]
+    return len(widths) >= 3 and len(set(widths)) == 1 and widths[0] > 0
 
 
 def _looks_crfsuite(split: list[list[str]]) -> bool:

@@ -75,14 +75,18 @@ class Block:
 Source = str | bytes  # a path, '-' for standard input, or what a file would hold
 
 
-def display_name(path: Source) -> str:
-    return "<memory>" if isinstance(path, bytes) else "<stdin>" if path == "-" else path
+def display_name(path: Source | BinaryIO) -> str:
+    if not isinstance(path, str):
+        return str(getattr(path, "name", "<memory>"))
+    return "<stdin>" if path == "-" else path
 
 
-def open_binary(path: Source) -> BinaryIO:
-    """Open a source, unpacking .gz; failures become one sentence."""
+def open_binary(path: Source | BinaryIO) -> BinaryIO:
+    """Open a source, unpacking .gz; failures become one sentence. An open file stays as it is."""
     if isinstance(path, bytes):
         return io.BytesIO(path)
+    if not isinstance(path, str):
+        return path
     if path == "-":
         return sys.stdin.buffer
     try:
@@ -93,7 +97,7 @@ def open_binary(path: Source) -> BinaryIO:
         raise DataError((e.strerror or str(e)).lower(), path) from e
 
 
-def _chunks(path: Source, size: int) -> Iterator[bytes]:
+def _chunks(path: Source | BinaryIO, size: int) -> Iterator[bytes]:
     """The file in pieces that end after a blank line (the last one excepted)."""
     name = display_name(path)
     stream = open_binary(path)
@@ -216,7 +220,7 @@ def _check_skipped(raw: bytes, path: str, line: int) -> None:
 
 
 def stream(
-    path: Source,
+    path: Source | BinaryIO,
     format: str | None = None,
     naming: Naming = default_names,
     block_bytes: int = BLOCK_BYTES,

@@ -26,6 +26,7 @@ from turbotag.errors import DataError
 
 BLOCK_BYTES = 1 << 18
 LIMIT = 1 << 16  # a paragraph of more characters is cut at the end of a sentence
+LONGEST = 400  # chunks of a sentence: parsing takes the cube of its length
 
 _SPACE = r"\s\x00-\x1f\x7f-\x9f\u200b\u2060\ufeff"
 _EMOJI = r"\u2600-\u27bf\U0001f000-\U0001faff"
@@ -285,7 +286,8 @@ def _sentences(text: str, start: int, end: int) -> Iterator[_Sentence]:
         for m in _CHUNK.finditer(text, start, stop):
             at, form = m.start(), m.group()
             chunk = _remembered(form) if len(form) < 32 else _cut(form)
-            if closes & chunk.opens and not (closes & _NUMBERED and len(sentence) == 1):
+            ends = closes & chunk.opens and not (closes & _NUMBERED and len(sentence) == 1)
+            if ends or len(sentence) == LONGEST:
                 yield _closed(sentence)
                 sentence = []
             sentence.append((at, chunk))

@@ -41,8 +41,19 @@ class Edits:
         self._put(ends, ends, [separator + s for s in strings], ids)
 
     def note(self, strings: list[str], ids: np.ndarray) -> None:
-        """Add to the MISC column of CoNLL-U; an empty string adds nothing."""
+        """Put NAME=VALUE|... into the MISC column of CoNLL-U, in place of what has those names; an
+        empty string adds nothing."""
         starts, ends = self.block.spans(9, self._tokens)
+        names = {n.split("=")[0] for s in strings for n in s.split("|") if s}
+        data = self.block.buf.tobytes()
+        if any(f"{name}=".encode() in data for name in names):
+            rows = []
+            for a, b, i in zip(starts.tolist(), ends.tolist(), ids.tolist(), strict=True):
+                old = data[a:b].decode().split("|")
+                kept = [n for n in old if n != "_" and n.split("=")[0] not in names]
+                rows.append("|".join([*kept, *([strings[i]] if strings[i] else [])]) or "_")
+            self._put(starts, ends, rows, np.arange(len(rows)))
+            return
         empty = (ends - starts == 1) & (self.block.buf[starts] == ord("_"))
         choices = ["|" + s if s else "" for s in strings] + [s or "_" for s in strings]
         self._put(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,6 +96,8 @@ def document(text: str, surface: list[list[Surface]], block: Block) -> Document:
     columns = {name: block.strings(at) for name, at in (("form", 1), ("upos", 3), ("xpos", 4))}
     columns |= {"head": block.strings(6), "label": block.strings(7), "misc": block.strings(9)}
     sentences, cuts = [], block.sentences.tolist()
+    conllu = block.buf.tobytes().decode()
+    texts = iter(re.findall(r"^# text = (.*)$", conllu, re.MULTILINE))
     for tokens, a, b in zip(surface, cuts, cuts[1:], strict=False):
         spans = [span for token in tokens for span in _spans(token)]
         rows = zip(*(columns[c][a:b] for c in columns), strict=True)
@@ -115,9 +118,9 @@ def document(text: str, surface: list[list[Surface]], block: Block) -> Document:
                     {to: float(notes[-1][k]) for k, to in PROBABILITIES.items() if k in notes[-1]},
                 )
             )
-        whole = text[spans[0][0] : spans[-1][1]]
-        sentences.append(Sentence(" ".join(whole.split()), found, _entities(text, found, notes)))
-    return Document(text, sentences, block.buf.tobytes().decode())
+        whole = next(texts, " ".join(text[spans[0][0] : spans[-1][1]].split()))
+        sentences.append(Sentence(whole, found, _entities(text, found, notes)))
+    return Document(text, sentences, conllu)
 
 
 def _given(field: str) -> str | None:

@@ -66,6 +66,8 @@ def check(options: Options) -> None:
         raise UsageError(f"stop-gap is {options.stop_gap}: it must be positive")
     if options.patience is not None and (options.patience < 1 or not options.dev):
         raise UsageError("patience must be at least 1 and needs --dev")
+    if not 0.0 <= options.drop < 1.0:
+        raise UsageError(f"drop is {options.drop}: it must lie between 0 and 1")
     if options.seed < 0:
         raise UsageError(f"seed is {options.seed}: it must not be negative")
     eta = options.params.get("eta", 1.0)

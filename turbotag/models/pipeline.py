@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
+
+import numpy as np
 
 import turbotag
 from turbotag.corpus import text
-from turbotag.corpus.formats import CONLLU, default_names, looks_conll
+from turbotag.corpus.formats import CONLLU, default_names, looks_columns, looks_conll
 from turbotag.corpus.reader import (
     Block,
     Source,
@@ -27,6 +31,8 @@ Model = Tagger | Parser
 SHIPPED = Path(turbotag.__file__).parent / "pretrained"
 PIPELINES = {"en": ("en-upos", "en-xpos", "en-parse", "en-ner"), "en-pos": ("en-upos", "en-xpos")}
 RAW = "raw"  # the format of running text
+PEEK = 1 << 14
+FIRST_LINE = re.compile(rb"^[^#\s][^\n]*\n|^#[^\n]*=[^\n]*\n", re.MULTILINE)
 
 
 class Pipeline:
@@ -36,7 +42,7 @@ class Pipeline:
     """
 
     def __init__(self, models: list[Model], keep_tags: bool = False):
-        """keep_tags: leave the part-of-speech columns of CoNLL-U input as they are."""
+        """keep_tags: words of CoNLL-U input that have a part of speech keep it."""
         self.models, self.keep_tags = models, keep_tags
         self._local = threading.local()
 
@@ -59,46 +65,72 @@ class Pipeline:
         return [
             i
             for i, model in enumerate(self.models)
-            if not (self.keep_tags and isinstance(model, Tagger) and is_full(block, model))
+            if not (self.keep_tags and isinstance(model, Tagger) and filled(block, model).all())
         ]
 
     def blocks(self, path: Source, format: str | None) -> Iterator[Block]:
         """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences."""
         if format not in (None, RAW, "conllu"):
             raise UsageError(f"a pipeline reads raw text or CoNLL-U, not {format}")
-        file = open_binary(path)
-        if format is None:
-            format = "conllu" if looks_conll(peek(file)) else RAW
-        if format == "conllu":
-            if path != "-":
-                file.close()
-            yield from stream(path, "conllu", default_names)
-            return
         name = display_name(path)
-        try:
-            for data in text.stream(file):
+        with Peeked(open_binary(path), name, path == "-") as file:
+            if format is None and looks_columns(file.head) and not looks_conll(file.head):
+                raise DataError(
+                    "has columns, but a pipeline reads running text or CoNLL-U; --format raw takes "
+                    "it for text",
+                    name,
+                )
+            if format == "conllu" or (format is None and looks_conll(file.head)):
+                yield from stream(cast(BinaryIO, file), "conllu", default_names)
+                return
+            for data in text.stream(cast(BinaryIO, file)):
                 yield from_bytes(data, name, CONLLU)
-        finally:
-            if path != "-":
-                file.close()
 
 
-def is_full(block: Block, tagger: Tagger) -> bool:
-    """Whether every word of a block has a value in the column that a tagger fills."""
+def filled(block: Block, tagger: Tagger) -> np.ndarray:
+    """(tokens,) whether a word has a value in the column that a tagger fills."""
     column = tagger.target(block.format)
     if column is None:
-        return False
+        return np.zeros(block.n_tokens, bool)
     starts, ends = block.spans(column)
-    return not ((ends - starts == 1) & (block.buf[starts] == ord("_"))).any()
+    return (ends - starts != 1) | (block.buf[starts] != ord("_"))
 
 
-def peek(file: BinaryIO) -> bytes:
-    """The first bytes of a file, which stay to be read."""
-    peeks = getattr(file, "peek", None)
-    try:
-        return peeks(1 << 14) if peeks else b""
-    except (OSError, EOFError) as e:
-        raise DataError(f"cannot be read: {e}", str(getattr(file, "name", "<stdin>"))) from e
+class Peeked:
+    """A file whose `head`, up to its first line that is neither blank nor a comment, is known, and
+    will be read again."""
+
+    def __init__(self, file: BinaryIO, name: str, keep_open: bool):
+        self.file, self.name, self.keep_open = file, name, keep_open
+        self.head = b""
+        while len(self.head) < PEEK and not FIRST_LINE.search(self.head):
+            data = self._read(PEEK)
+            if not data:
+                break
+            self.head += data
+        self.left = self.head
+
+    def _read(self, size: int) -> bytes:
+        try:
+            return getattr(self.file, "read1", self.file.read)(size)
+        except (OSError, EOFError, zlib.error) as e:
+            raise DataError(f"cannot be read: {e}", self.name) from e
+
+    def read(self, size: int) -> bytes:
+        if not self.left:
+            return self._read(size)
+        data, self.left = self.left[:size], self.left[size:]
+        return data
+
+    def close(self) -> None:
+        if not self.keep_open:
+            self.file.close()
+
+    def __enter__(self) -> Peeked:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
 
 
 def shipped() -> list[str]:
@@ -108,20 +140,20 @@ def shipped() -> list[str]:
 
 def load(name: str, keep_tags: bool = False) -> Model | Pipeline:
     """A model file, or what is shipped under a name; nothing is ever downloaded."""
-    if not Path(name).exists() and name in PIPELINES:
+    if not Path(name).is_file() and name in PIPELINES:
         return pipeline(name, keep_tags)
     return load_model(find(name))
 
 
 def pipeline(name: str, keep_tags: bool = False) -> Pipeline:
     """A shipped pipeline, or a pipeline of one model."""
-    names = PIPELINES[name] if name in PIPELINES and not Path(name).exists() else (name,)
+    names = PIPELINES[name] if name in PIPELINES and not Path(name).is_file() else (name,)
     return Pipeline([load_model(find(n)) for n in names], keep_tags)
 
 
 def find(name: str) -> str:
     """The file of a model given by path or by the name of a shipped one."""
-    if Path(name).exists() or name not in shipped():
+    if Path(name).is_file() or name not in shipped():
         if not Path(name).exists() and "/" not in name and "." not in name:
             known = ", ".join(sorted({*PIPELINES, *shipped()}))
             raise DataError(f"is neither a file nor a shipped model ({known})", name)

@@ -17,7 +17,7 @@ from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, UsageError
 from turbotag.features.extract import Extractor
 from turbotag.models.parser import Parsed, Parser, Scanner
-from turbotag.models.pipeline import Model, Pipeline
+from turbotag.models.pipeline import Model, Pipeline, filled
 from turbotag.models.tagger import Tagger
 
 HEAD, LABEL = 6, 7  # columns of CoNLL-U and CoNLL-X
@@ -110,6 +110,8 @@ def annotate(model: Model | Pipeline, block: Block, extractor: Extractors, outpu
             tags = isinstance(stage, Tagger) and stage.target(block.format) is not None
             prefix = stage.header["target"].capitalize() if tags else "Tag"
             data = annotate(stage, block, extractor[i], replace(output, prefix=prefix))
+            if model.keep_tags and isinstance(stage, Tagger):
+                data = _restore(block, data, stage)
             block = from_bytes(data, block.path, block.format)
         return block.buf.tobytes()
     if isinstance(model, Parser):
@@ -117,6 +119,19 @@ def annotate(model: Model | Pipeline, block: Block, extractor: Extractors, outpu
         return parse_block(model, block, extractor, output)
     assert isinstance(extractor, Extractor)
     return tag_block(model, block, extractor, output)
+
+
+def _restore(block: Block, data: bytes, tagger: Tagger) -> bytes:
+    """Tagged data with the tags that the block had already."""
+    kept, column = filled(block, tagger), tagger.target(block.format)
+    if column is None or not kept.any():
+        return data
+    tagged = from_bytes(data, block.path, block.format)
+    old, new = np.array(block.strings(column)), np.array(tagged.strings(column))
+    strings, ids = np.unique(np.where(kept, old, new), return_inverse=True)
+    edits = Edits(tagged)
+    edits.replace(column, strings.tolist(), ids)
+    return edits.text()
 
 
 def parse_block(parser: Parser, block: Block, scanner: Scanner, output: Output) -> bytes:

@@ -209,7 +209,7 @@ def train(
     if options.compact:
         model = model.compacted(options.drop)
         if scorer:
-            header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
+            model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
     model.save(output)
     checkpoint.remove()
     return model, fitted.result
