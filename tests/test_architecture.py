@@ -41,6 +41,14 @@ def test_imports_point_one_way():
                 assert ORDER.index(other) <= ORDER.index(package), f"{path} imports {other}"
 
 
+def test_readme_python_runs():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Oslo PROPN" in done.stdout
+
+
 def test_readme_commands_run(tmp_path):
     """Every turbotag command of the README, in order, in an empty folder beside data/."""
     (tmp_path / "data").symlink_to(ROOT / "data")

@@ -282,7 +282,8 @@ def test_exponentials_and_logarithms_agree(case, beta, only_root):
     if top[0] == -np.inf:
         return
     plain, logs = np.full_like(scores, np.nan), np.full_like(scores, np.nan)
-    log_z = tree._linear(scores, beta, single_root, top, plain)
+    space = tree.space(len(scores) - 1)
+    log_z = tree._linear(space, scores, beta, single_root, top, plain)
     other = tree._logarithmic(scores, beta, single_root, top, logs)
     if other == -np.inf:
         assert math.isnan(log_z)

@@ -65,7 +65,7 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
         np.empty(longest),
         np.empty(longest),
     )
-    new = 1.0 - damping
+    space, new = tree.space(n), 1.0 - damping
     made, residual, log_z = 0, np.inf, 0.0
     while True:
         last = made == rounds or residual <= tolerance  # then messages stay, and log Z is summed
@@ -121,7 +121,7 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
             for e in range(E):
                 scores[p.heads[e], p.mods[e]] = b[e] - from_tree[e]
                 degree[e] += 1.0
-            log_z += tree.marginals(scores, 1.0, single_root, posterior)
+            log_z += tree.marginals_in(space, scores, 1.0, single_root, posterior)
             for e in range(E):
                 if not last:
                     own = posterior[p.heads[e], p.mods[e]]

@@ -100,12 +100,12 @@ def bound(theta, moved, p, beta, single_root, rounds, damping, tolerance, pi, nu
     _, mu_s, mu_g, mu_q = parts.split(nu[2 * E :], p)
     tau = _middle(q)
     scores, mu = np.full((n + 1, n + 1), -np.inf), np.empty((n + 1, n + 1))
-    s, g = s / c_a, g / c_a
+    s, g, space = s / c_a, g / c_a, tree.space(n)
     value, made, residual = np.inf, 0, 0.0
     while True:
         for e in range(E):
             scores[p.heads[e], p.mods[e]] = t[e] / c_t
-        value = c_t * tree.marginals(scores, 1.0, single_root, mu)
+        value = c_t * tree.marginals_in(space, scores, 1.0, single_root, mu)
         lean = u.copy()
         if q.size:
             value += _lean(q, tau, p, lean)

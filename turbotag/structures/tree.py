@@ -22,6 +22,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -32,14 +33,34 @@ WIDEST = 600.0  # a larger range of scores goes through logs: e^-600 is still a 
 FAST = {"reassoc", "contract", "nsz"}
 
 
+class Space(NamedTuple):
+    """Memory for the marginals of n words, to be used again and again."""
+
+    matrices: np.ndarray
+    vectors: np.ndarray
+    name: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def space(n):
+    return Space(np.empty((3, n + 1, n + 1)), np.empty((3, n + 1)), np.empty(n + 1, np.int64))
+
+
 @njit(cache=True, nogil=True)
 def marginals(scores, beta, single_root, mu):
     """log Z of beta*scores, and the probability of every arc into mu (n+1, n+1).
 
     -inf, and mu = 0, if there is no tree.
     """
+    return marginals_in(space(scores.shape[0] - 1), scores, beta, single_root, mu)
+
+
+@njit(cache=True, nogil=True)
+def marginals_in(space, scores, beta, single_root, mu):
+    """The same without a new array, but where scores are hundreds apart."""
     n = scores.shape[0] - 1
-    top = np.zeros(n + 1)  # scores are taken relative to the best head of each word
+    top = space.vectors[0]  # scores are taken relative to the best head of each word
+    top[:] = 0.0
     widest, best_root = 0.0, -np.inf
     for m in range(1, n + 1):
         best, least = -np.inf, np.inf
@@ -60,7 +81,7 @@ def marginals(scores, beta, single_root, mu):
             if scores[0, m] > -np.inf:
                 widest = max(widest, best_root - (beta * scores[0, m] - top[m]))
     if widest <= WIDEST:
-        log_z = _linear(scores, beta, single_root, top, mu)
+        log_z = _linear(space, scores, beta, single_root, top, mu)
         if log_z == log_z:
             return log_z
     return _logarithmic(scores, beta, single_root, top, mu)
@@ -79,18 +100,20 @@ def entropy(scores, beta, single_root):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _linear(scores, beta, single_root, top, mu):
+def _linear(space, scores, beta, single_root, top, mu):
     """`marginals` with exponentials; NaN if numbers of this size cannot hold the result."""
     n = scores.shape[0] - 1
-    weight = np.zeros((n + 1, n + 1))
+    weight, a, b = space.matrices[0], space.matrices[1], space.matrices[2]
+    d, q = space.vectors[1], space.vectors[2]
+    name = space.name  # the word that stands at each place, should any have to swap
     for h in range(n + 1):
+        name[h] = h
         row, s, shift = weight[h], scores[h], top[0] if h == 0 else 0.0
+        row[0] = 0.0
         for m in range(1, n + 1):
             row[m] = exp(beta * s[m] - top[m] - shift)
         row[h] = 0.0
-    a = weight.copy()
-    d = np.empty(n + 1)
-    name = np.arange(n + 1)  # the word that stands at each place, should any have to swap
+        a[h] = row
     log_z = 0.0
     for k in range(n, 0, -1):
         low = 1 if single_root and k > 1 else 0
@@ -117,8 +140,7 @@ def _linear(scores, beta, single_root, top, mu):
     # Backwards, b(h, m) = d log Z / d a(h, m) in the graph that still has k:
     #   q(h) = sum_m a(k, m) b(h, m),   b(k, m) = sum_h p(h) b(h, m),
     #   b(h, k) = (1 + q(h) - sum_h p(h) q(h)) / d.
-    b = np.zeros((n + 1, n + 1))
-    q = np.empty(n + 1)
+    b[:] = 0.0
     for k in range(1, n + 1):
         low = 1 if single_root and k > 1 else 0
         through, into, mean = a[k], b[k], 0.0
