@@ -223,6 +223,17 @@ def test_streaming_in_any_block_size_gives_the_same_bytes(text, size, limit):
         assert b"".join(stream(io.BytesIO(b"\xef\xbb\xbf" + data), size)) == whole
 
 
+def test_a_paragraph_that_is_just_not_too_long(monkeypatch):
+    """White space behind it may be half a blank line: a stream must not count it."""
+    monkeypatch.setattr(module, "LIMIT", 30)
+    for text in ('AdaAdaAdaAda U.S." e-mailsings\n\n', 'AdaAdaAdaAda U.S." e-mailsings \n \nb'):
+        whole = to_conllu(text)
+        for size in (1, 2, 3, 31):
+            assert b"".join(stream(io.BytesIO(text.encode()), size)) == whole
+    for text in ("a" + " " * 500 + "b", "a" + "\n" * 500 + "b", " " * 500):  # and in bounded memory
+        assert len(b"".join(stream(io.BytesIO(text.encode()), 7))) < 300
+
+
 def test_a_stream_yields_paragraphs_as_they_come():
     blocks = list(stream(io.BytesIO(b"One.\n\nTwo goes\non.\n\nThree."), block_size=8))
     assert [b.count(b"# text") for b in blocks] == [1, 1, 1]

@@ -313,7 +313,10 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of every paragraph, or of the parts of one that is longer than the limit."""
     start = 0
     for end, after in [*(m.span() for m in _BLANK_LINE.finditer(text)), (len(text), len(text))]:
-        while end - start > LIMIT:
+        # white space at its end may be the beginning of a blank line, of which a stream has not yet
+        # seen the rest; but not of any length
+        last = start + len(text[start:end].rstrip())
+        while last - start > LIMIT or end - start > 2 * LIMIT:
             cut = _last_start(text, start, start + LIMIT)
             yield start, cut
             start = cut
