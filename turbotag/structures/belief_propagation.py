@@ -10,7 +10,7 @@ x_fe = b_e - m_fe from each of its arcs; it answers with the log-odds of its own
 x_fe. With d_e factors at arc e,
     log Z = sum_f log Z_f(x_f) + sum_e (1 - d_e) log(1 + exp b_e),
 which is exact if the factors form a forest, and neither a bound nor always above the gold score
-if they do not.
+if they do not. Bethe's entropy is log Z - theta'nu, with the beliefs nu of all parts.
 """
 
 from __future__ import annotations
