@@ -29,7 +29,7 @@ from turbotag.corpus.reader import from_bytes, read
 from turbotag.features import compact
 from turbotag.models.evaluation import compare_model, evaluate_trees
 from turbotag.models.gold import Options, options_for, read_gold
-from turbotag.models.parser import Parser
+from turbotag.models.parser import PACKED, Parser
 from turbotag.models.parser_training import train_parser
 from turbotag.models.pipeline import PIPELINES, SHIPPED, Pipeline, find, load_model, pipeline
 from turbotag.models.prediction import Output, annotate, predict
@@ -175,10 +175,8 @@ def slimmer(parser: Parser, drop: float) -> Parser:
         keys, weights = parser.rows(stage)
         size = np.abs(weights) if weights.ndim == 1 else np.abs(weights).max(axis=1)
         keep = size > share * drop * size.max()
-        q, scales = compact.quantize(weights[keep])
-        counts, lows = compact.pack_keys(keys[keep])
-        packed = {"counts": counts, "lows": lows, "weights": q, "scales": scales}
-        arrays |= {f"{stage}.{part}": array for part, array in packed.items()}
+        packed = compact.pack(keys[keep], weights[keep])
+        arrays |= {f"{stage}.{n}": array for n, array in zip(PACKED, packed, strict=True)}
     return Parser(parser.header, arrays)
 
 

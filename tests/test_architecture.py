@@ -17,6 +17,7 @@ ORDER = [
     "optim",
     "metrics",
     "models",
+    "api",
     "report",
     "cli",
 ]

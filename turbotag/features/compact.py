@@ -29,6 +29,23 @@ def distinct(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
     return order[first & (upper[order] != 0)]
 
 
+Packed = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # counts, lows, weights, scales
+
+
+def pack(keys: np.ndarray, weights: np.ndarray) -> Packed:
+    """Keys in the order of `distinct`, and their weights, (rows,) or (rows, K)."""
+    return *pack_keys(keys), *quantize(weights)
+
+
+def unpack(*packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(folded keys, float32 weights); ValueError if they are damaged."""
+    counts, lows, q, scales = packed
+    keys, weights = unpack_keys(counts, lows), dequantize(q, scales)
+    if len(weights) != keys.size:
+        raise ValueError(f"{keys.size} keys, but {len(weights)} weights")
+    return keys, weights
+
+
 def pack_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(counts (65536,) uint8 or, if they must be, uint16; lows uint16) of keys in the order of
     `distinct`."""

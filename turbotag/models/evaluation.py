@@ -197,6 +197,9 @@ def _read_predicted(
     n = len(block.format.columns)
     if block.format.ids:
         token, entity = (_probabilities(block, 9, name) for name in ("Prob", "EntityProb"))
+        if np.isnan(token).all():  # a pipeline names the column
+            name = block.format.columns[found.target].capitalize()
+            token = _probabilities(block, 9, f"{name}Prob")
         return found, _all_known(token), None if np.isnan(entity).all() else entity
     if block.format.name == "crfsuite":
         return _split_labels(found)

@@ -20,6 +20,7 @@ from turbotag.models import store
 from turbotag.structures import parts, projective, pruning, second_order, tree
 from turbotag.structures.second_order import Approximation
 
+PACKED = ("counts", "lows", "weights", "scales")  # arrays of a stage (features/compact)
 Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
 
 
@@ -107,9 +108,7 @@ class Parser:
 
     def rows(self, stage: str) -> tuple[np.ndarray, np.ndarray]:
         """(folded keys, float32 weights) of a stage."""
-        of = {n: self.arrays[f"{stage}.{n}"] for n in ("counts", "lows", "weights", "scales")}
-        keys = compact.unpack_keys(of["counts"], of["lows"])
-        weights = compact.dequantize(of["weights"], of["scales"])
+        keys, weights = compact.unpack(*(self.arrays[f"{stage}.{name}"] for name in PACKED))
         shape = (keys.size, len(self.labels)) if stage == "label" else (keys.size,)
         if weights.shape != shape:
             raise ValueError(f"{stage} weights are {weights.shape}, expected {shape}")
@@ -145,15 +144,19 @@ class Parser:
         return pruning.matrix(theta, cuts, heads)
 
     def decode_parts(
-        self, matrix: np.ndarray, scanner: Scanner, best: bool
+        self, matrix: np.ndarray, scanner: Scanner, best: bool, probabilities: bool
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """(heads, (n+1, n+1) approximate probabilities of arcs, whether the tree is proven to be
-        the one with the largest score) at second order: the least risk, or the best score."""
+        the one with the largest score) at second order: the least risk, or the best score, which
+        knows no probabilities unless they are asked for."""
         cuts, heads = self.candidates(matrix, scanner)
         theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
         p = parts.parts(cuts, heads, scanner.all_siblings)
-        nu = self.approximation.beliefs(theta, p, self.beta, self.single_root)
-        if best or self.decodes_map:
+        best = best or self.decodes_map
+        nu = np.zeros(heads.size)
+        if probabilities or not best:
+            nu = self.approximation.beliefs(theta, p, self.beta, self.single_root)
+        if best:
             found, proven = second_order.best_tree(theta, p, self.single_root)
         else:
             found, proven = second_order.least_risk(nu, p, self.single_root), False
@@ -170,7 +173,7 @@ class Parser:
         """(n+1, n+1) probabilities of arcs, approximate at second order."""
         if not self.second_order:
             return self.posterior(self.scores(matrix, scanner))[1]
-        _, mu, _ = self.decode_parts(matrix, scanner, False)
+        _, mu, _ = self.decode_parts(matrix, scanner, False, True)
         return np.maximum(mu, 0.0)
 
     def best(self, scores: np.ndarray) -> np.ndarray:
@@ -224,7 +227,8 @@ class Parser:
     ) -> None:
         mu = np.zeros(0)
         if self.second_order:
-            heads, mu, proven = self.decode_parts(matrix, scanner, decode == "map")
+            asked = decode == "map", out.head_probability is not None
+            heads, mu, proven = self.decode_parts(matrix, scanner, *asked)
             out.proven += proven
         else:
             scores = self.scores(matrix, scanner)

@@ -21,7 +21,7 @@ from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import predicted_tags
-from turbotag.models.parser import Parser, Scanner
+from turbotag.models.parser import PACKED, Parser, Scanner
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
@@ -333,10 +333,8 @@ class ParserTraining:
         rows = rows[compact.distinct(keys[rows], size[rows])]
         added = [name, *(self.scanner.parts if name == "arc" else ())]
         self.header["templates"] |= {n: self.texts[n] for n in added}
-        counts, lows = compact.pack_keys(keys[rows])
-        q, scales = compact.quantize(weights[rows] if name == "label" else weights[rows, 0])
-        packed = {"counts": counts, "lows": lows, "weights": q, "scales": scales}
-        self.arrays |= {f"{name}.{part}": array for part, array in packed.items()}
+        packed = compact.pack(keys[rows], weights[rows] if name == "label" else weights[rows, 0])
+        self.arrays |= {f"{name}.{n}": array for n, array in zip(PACKED, packed, strict=True)}
         self.echo(f"{name}: kept {rows.size} of {keys.size} rows")
 
     def fit(

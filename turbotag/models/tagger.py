@@ -21,6 +21,7 @@ from turbotag.features.templates import parse
 from turbotag.models import store
 from turbotag.structures import chain, chain2
 
+PACKED = ("counts", "lows", "rows", "scales")  # arrays of a compact tagger's features
 CLAMP = 250.0  # potentials this low rule a label out (e^-250) and stay within the scaled recursion
 
 Mask = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -276,10 +277,8 @@ class Tagger:
         arrays = {"keys": self.keys, "weights": self.weights}
         if self.header.get("compact"):
             n = self.keys.size
-            counts, lows = compact.pack_keys(self.keys)
-            q, scales = compact.quantize(self.weights[:n])
-            arrays = {"counts": counts, "lows": lows, "rows": q, "scales": scales}
-            arrays["shared"] = self.weights[n:]
+            packed = compact.pack(self.keys, self.weights[:n])
+            arrays = dict(zip(PACKED, packed, strict=True)) | {"shared": self.weights[n:]}
         for g in self.gazetteers:
             arrays[f"gazetteer.{g.name}.prefixes"] = g.prefixes
             arrays[f"gazetteer.{g.name}.whole"] = g.whole
@@ -304,8 +303,7 @@ class Tagger:
     @classmethod
     def _from(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tagger:
         if header.get("compact"):
-            keys = compact.unpack_keys(arrays["counts"], arrays["lows"])
-            rows = compact.dequantize(arrays["rows"], arrays["scales"])
+            keys, rows = compact.unpack(*(arrays[name] for name in PACKED))
             weights = np.concatenate([rows, arrays["shared"]])
         else:
             keys, weights = arrays["keys"], arrays["weights"]

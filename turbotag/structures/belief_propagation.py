@@ -21,15 +21,10 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import parts, tree
-from turbotag.structures.parts import pair, two
+from turbotag.structures.elementary import logit
+from turbotag.structures.parts import pair
 
 CERTAIN = 1e-12  # log-odds are those of probabilities no nearer to 0 and 1
-
-
-@njit(cache=True, nogil=True)
-def _logit(p):
-    p = min(max(p, CERTAIN), 1.0 - CERTAIN)
-    return math.log(p / (1.0 - p))
 
 
 @njit(cache=True, nogil=True)
@@ -87,7 +82,7 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
                 if not last:
                     e = mine[j]
                     residual = max(residual, abs(heard[j] - _sigmoid(b[e])))
-                    change = new * (_logit(heard[j]) - x[j] - from_children[e])
+                    change = new * (logit(heard[j], CERTAIN) - x[j] - from_children[e])
                     from_children[e] += change
                     b[e] += change
 
@@ -106,16 +101,11 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
                         b, one, other, g[at + j], from_g[at + j], new, last, mu_g, at + j
                     )
 
-        if q.size:  # PAIRS: all siblings
-            for k in range(2, 2 * n + 2):
-                R = p.first[k + 1] - p.first[k]
-                mine = p.arcs[p.first[k] : p.first[k + 1]]
-                for i in range(R):
-                    for j in range(i + 1, R):
-                        at = p.alls[k] + two(i, j, R)
-                        degree[mine[i]] += 1.0
-                        degree[mine[j]] += 1.0
-                        log_z += _pair(b, mine[i], mine[j], q[at], from_q[at], new, last, mu_q, at)
+        for k in range(q.size):  # PAIRS: all siblings
+            one, other = p.pairs[k]
+            degree[one] += 1.0
+            degree[other] += 1.0
+            log_z += _pair(b, one, other, q[k], from_q[k], new, last, mu_q, k)
 
         if tree_factor:
             for e in range(E):
@@ -126,7 +116,9 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
                 if not last:
                     own = posterior[p.heads[e], p.mods[e]]
                     residual = max(residual, abs(own - _sigmoid(b[e])))
-                    change = new * (_logit(own) - scores[p.heads[e], p.mods[e]] - from_tree[e])
+                    change = new * (
+                        logit(own, CERTAIN) - scores[p.heads[e], p.mods[e]] - from_tree[e]
+                    )
                     from_tree[e] += change
                     b[e] += change
 

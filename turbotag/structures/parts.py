@@ -24,7 +24,8 @@ class Parts(NamedTuple):
     it has one. Sibling parts of side k = 2h or 2h+1 begin at siblings[k]: START-END, and with R
     children START-j, then i-END, then i-j for i < j, row by row. Grandparent parts of word h begin
     at grands[h]: for each of its candidate heads all its child arcs, left then right; those whose
-    modifier is that head are in no tree. The pairs i-j of all siblings of side k begin at alls[k].
+    modifier is that head are in no tree. Pair q of all siblings, where these are wanted, has arcs
+    pairs[q, 0], the inner one, and pairs[q, 1].
     """
 
     cuts: np.ndarray
@@ -34,7 +35,7 @@ class Parts(NamedTuple):
     arcs: np.ndarray
     siblings: np.ndarray
     grands: np.ndarray
-    alls: np.ndarray
+    pairs: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -61,34 +62,34 @@ def parts(cuts, heads, all_siblings):
                 arcs[fill[2 * heads[e]]] = e
                 fill[2 * heads[e]] += 1
     siblings, grands = np.zeros(2 * n + 3, np.int64), np.zeros(n + 2, np.int64)
-    alls = np.zeros(2 * n + 3, np.int64)
+    n_pairs = 0
     for k in range(2, 2 * n + 2):
         R = first[k + 1] - first[k]
-        pairs = R * (R - 1) // 2
-        siblings[k + 1] = siblings[k] + 1 + 2 * R + pairs
-        alls[k + 1] = alls[k] + (pairs if all_siblings else 0)
+        siblings[k + 1] = siblings[k] + 1 + 2 * R + R * (R - 1) // 2
+        n_pairs += R * (R - 1) // 2
     for h in range(1, n + 1):
         children = first[2 * h + 2] - first[2 * h]
         grands[h + 1] = grands[h] + (cuts[h] - cuts[h - 1]) * children
-    return Parts(cuts, heads, mods, first, arcs, siblings, grands, alls)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def two(i, j, R):
-    """Where i-j, i < j, stands among the pairs of R children."""
-    return i * R - i * (i + 1) // 2 + (j - i - 1)
+    pairs, at = np.empty((n_pairs if all_siblings else 0, 2), np.int64), 0
+    if all_siblings:
+        for k in range(2, 2 * n + 2):
+            for i in range(first[k], first[k + 1]):
+                for j in range(i + 1, first[k + 1]):
+                    pairs[at] = (arcs[i], arcs[j])
+                    at += 1
+    return Parts(cuts, heads, mods, first, arcs, siblings, grands, pairs)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def pair(i, j, R):
     """Where the part i-j, i < j, of a side with R children stands among its sibling parts."""
-    return 1 + 2 * R + two(i, j, R)
+    return 1 + 2 * R + i * R - i * (i + 1) // 2 + (j - i - 1)
 
 
 @njit(cache=True, nogil=True)
 def size(p):
     """Number of parts."""
-    return p.heads.size + p.siblings[-1] + p.grands[-1] + p.alls[-1]
+    return p.heads.size + p.siblings[-1] + p.grands[-1] + p.pairs.shape[0]
 
 
 @njit(cache=True, nogil=True)
@@ -114,15 +115,14 @@ def indicator(tree_heads, p, z):
                 if arcs[p.arcs[p.first[k] + j]] > 0.0:
                     siblings[p.siblings[k] + (1 + j if last < 0 else pair(last, j, R))] = 1.0
                     last = j
-                    if alls.size:
-                        for i in range(j):
-                            alls[p.alls[k] + two(i, j, R)] = arcs[p.arcs[p.first[k] + i]]
             siblings[p.siblings[k] + (0 if last < 0 else 1 + R + last)] = 1.0
         children = p.first[2 * h + 2] - p.first[2 * h]
         for g in range(p.cuts[h] - p.cuts[h - 1]):
             for j in range(children):
                 if arcs[p.cuts[h - 1] + g] > 0.0 and arcs[p.arcs[p.first[2 * h] + j]] > 0.0:
                     grands[p.grands[h] + g * children + j] = 1.0
+    for q in range(alls.size):
+        alls[q] = arcs[p.pairs[q, 0]] * arcs[p.pairs[q, 1]]
 
 
 @njit(cache=True, nogil=True)
@@ -132,7 +132,10 @@ def positions(p):
     n = p.cuts.size - 1
     siblings = np.empty((p.siblings[-1], 3), np.int64)
     grands = np.empty((p.grands[-1], 3), np.int64)
-    alls = np.empty((p.alls[-1], 3), np.int64)
+    alls = np.empty((p.pairs.shape[0], 3), np.int64)
+    for q in range(alls.shape[0]):
+        inner, outer = p.pairs[q]
+        alls[q] = (np.int64(p.heads[inner]), p.mods[inner], p.mods[outer])
     for h in range(1, n + 1):
         for k in range(2 * h, 2 * h + 2):
             R, at = p.first[k + 1] - p.first[k], p.siblings[k]
@@ -142,10 +145,7 @@ def positions(p):
                 siblings[at + 1 + j] = (h, n + 1, m)
                 siblings[at + 1 + R + j] = (h, m, n + 2)
                 for i in range(j):
-                    inner = p.mods[p.arcs[p.first[k] + i]]
-                    siblings[at + pair(i, j, R)] = (h, inner, m)
-                    if p.alls[-1]:
-                        alls[p.alls[k] + two(i, j, R)] = (h, inner, m)
+                    siblings[at + pair(i, j, R)] = (h, p.mods[p.arcs[p.first[k] + i]], m)
         children = p.first[2 * h + 2] - p.first[2 * h]
         for g in range(p.cuts[h] - p.cuts[h - 1]):
             for j in range(children):

@@ -16,15 +16,12 @@ from turbotag.structures.second_order import Approximation, best_tree, least_ris
 NOISE = 1e-9  # a loss nearer to 0 is 0
 
 
-class BetheProblem(ArcProblem):
+class SecondOrderProblem(ArcProblem):
     """ArcProblem with sibling and grandparent parts behind the arcs of each sentence.
 
     `arcs` has the features of all parts: its `ends` run over the arcs and the other parts of the
-    first sentence, then those of the second. Bethe's log Z is no bound: losses can be negative,
-    and there is no certificate.
+    first sentence, then those of the second.
     """
-
-    certified = ""
 
     def __init__(
         self,
@@ -71,6 +68,32 @@ class BetheProblem(ArcProblem):
             "unconverged": int(unsettled),
         }
 
+    def infer(
+        self, i: int, theta: np.ndarray, beta: float | None = None
+    ) -> tuple[float, np.ndarray]:
+        raise UsageError("a second-order parser is trained by dca, sdca or sgd")
+
+    def gold(self, i: int) -> np.ndarray:
+        z = self._z[: self._size[i]]
+        z[:] = 0.0
+        z[self._gold_parts[i]] = 1.0
+        return z
+
+    def cost_vector(self, i: int) -> np.ndarray:
+        raise UsageError("a second-order parser is trained by dca, sdca or sgd")
+
+    def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        raise UsageError("a second-order parser has no k-best list")
+
+    def radius_sq(self) -> np.ndarray:
+        raise UsageError("a second-order parser has no bound of its features: use --sampling gap")
+
+
+class BetheProblem(SecondOrderProblem):
+    """Bethe's log Z is no bound: losses can be negative, and there is no certificate."""
+
+    certified = ""
+
     def oracle(
         self, i: int, W: np.ndarray, scale: float = 1.0
     ) -> tuple[float, np.ndarray, np.ndarray]:
@@ -83,26 +106,9 @@ class BetheProblem(ArcProblem):
         self._note(value - theta[self._gold_parts[i]].sum(), rounds, residual)
         return value, theta, nu
 
-    def infer(
-        self, i: int, theta: np.ndarray, beta: float | None = None
-    ) -> tuple[float, np.ndarray]:
-        raise UsageError("a second-order parser is trained by dca, sdca or sgd")
 
-    def gold(self, i: int) -> np.ndarray:
-        z = self._z[: self._size[i]]
-        z[:] = 0.0
-        z[self._gold_parts[i]] = 1.0
-        return z
-
-    def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        raise UsageError("a second-order parser has no k-best list")
-
-    def radius_sq(self) -> np.ndarray:
-        raise UsageError("a second-order parser has no bound of its features: use --sampling gap")
-
-
-class BoundProblem(BetheProblem):
-    """The same with the convex bound.
+class BoundProblem(SecondOrderProblem):
+    """The convex bound for log Z.
 
     Its parts are those of the relaxations, arcs in each of their roles (structures/convex_bound):
     at the split that the rounds end with, the bound is a log-partition of these with its own dual.
