@@ -1,6 +1,6 @@
-"""Measure the parser: accuracy, time, memory and size, certificates, losses, cost by length.
+"""Measure the parser: accuracy, time, memory and size, certificates, cost by length.
 
-    python scripts/bench_parser.py quarter full features sdca agree losses online gothic length \
+    python scripts/bench_parser.py quarter full features sdca agree gothic length \
         page --data ../shared/data
 
 Each part writes docs/parser/PART.md; `page` joins what is there to docs/parser.md. QUARTER is
@@ -12,7 +12,6 @@ where a table says so.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
@@ -163,7 +162,7 @@ def features(data: Path) -> str:
     return "QUARTER, dev without PUNCT, no labels.\n\n" + table([*head, "model MB"], rows)
 
 
-# ---- Slovene: certificates, agreement, losses, online methods -----------------------------------
+# ---- Slovene: certificates, agreement ------------------------------------------------------------
 
 
 def slovene(data: Path, **given: Any) -> tuple[Any, float]:
@@ -259,76 +258,6 @@ def agree(data: Path) -> str:
             print(rows[-1], flush=True)
     head = ["decoder", "optimizer", "primal", "dual", "certified gap", "epochs", "oracle calls"]
     return "Slovene, crf loss, C = 0.1.\n\n" + table([*head, "CPU s"], rows)
-
-
-def losses(data: Path) -> str:
-    """Each loss of the family once."""
-    rows = []
-    plans = {
-        "crf": (1.0, 0.0),
-        "softmax-margin": (1.0, 1.0),
-        "beta=1, gamma=3": (1.0, 3.0),
-        "beta=1, gamma=5": (1.0, 5.0),
-        "beta=3, gamma=1": (3.0, 1.0),
-        "beta=5, gamma=1": (5.0, 1.0),
-        "svm": (math.inf, 1.0),
-    }
-    for name, (beta, gamma) in plans.items():
-        task, lam = slovene(data, beta=beta, gamma=gamma)
-        row: list[Any] = [name]
-        for algo, epochs in (("dca", 10), ("sdca", 30)):
-            opt = optimizer(task, lam, algo)
-            for _ in range(epochs):
-                opt.epoch()
-            certificate = opt.certify()
-            row += [f"{100 * task.dev_score(opt.weights()):.2f}", f"{certificate.gap:.1e}"]
-        rows.append(row)
-        print(row, flush=True)
-    head = ["loss", "dca 10 epochs: UAS", "gap", "sdca 30 epochs: UAS", "gap"]
-    return (
-        "Slovene test, UAS without UPOS PUNCT, C = 0.1, one seed. 200 test sentences: differences "
-        "below about 1 point are noise.\n\n" + table(head, rows)
-    )
-
-
-def online(data: Path) -> str:
-    """DCA against SGD: dev UAS by epoch."""
-    rows = []
-    for corpus in ("slovene", "ewt quarter"):
-        if corpus == "slovene":
-            task, lam = slovene(data, loss="crf")
-        else:
-            with tempfile.TemporaryDirectory() as scratch:
-                quarter = Path(scratch) / "quarter.conllu"
-                every_fourth(data / "ewt" / "train.conllu", quarter)
-                options = options_for(
-                    "parse",
-                    train=str(quarter),
-                    dev=str(data / "ewt" / "dev.conllu"),
-                    loss="crf",
-                    C=0.1,
-                    labels=False,
-                )
-                training = ParserTraining(options, "unused", lambda line: None)
-                training.prune()
-                task = training.arc_problem()
-                lam = 1.0 / (0.1 * task.problem.n)
-        for name in ("dca", "sgd"):
-            opt = optimizer(task, lam, name)
-            opt.dev_score = task.dev_score
-            scores = []
-            start = time.process_time()
-            for _ in range(10):
-                opt.epoch()
-                scores.append(f"{100 * task.dev_score(opt.weights()):.2f}")
-            calls = f"{opt.oracle_calls / task.problem.n:.0f}"
-            rows.append([corpus, name, *scores, calls, f"{time.process_time() - start:.0f}"])
-            print(rows[-1], flush=True)
-    head = ["corpus", "method", *(f"epoch {e}" for e in range(1, 11)), "passes", "CPU s"]
-    return (
-        "UAS without UPOS PUNCT on held-out data, crf loss, C = 0.1. SGD's first epoch is six "
-        "passes: its step comes from a grid, by held-out score.\n\n" + table(head, rows)
-    )
 
 
 # ---- Gothic ------------------------------------------------------------------------------------
@@ -461,8 +390,6 @@ PARTS: dict[str, Part] = {
     "features": ("Which arcs and features", features),
     "sdca": ("Certified training on Slovene", sdca),
     "agree": ("Different optimizers, one optimum", agree),
-    "losses": ("The loss family", losses),
-    "online": ("DCA against SGD", online),
     "gothic": ("Gothic: arcs that cross", gothic),
     "length": ("Cost against sentence length", length),
 }

@@ -1,7 +1,6 @@
-"""Measure the second-order parser: the bound and Bethe's log Z against enumeration, UAS by epoch.
+"""Measure the second-order parser: the bound and Bethe's log Z against enumeration, the race.
 
-    python scripts/bench_second_order.py tight slovene gothic quarter full surrogate race \
-        race_full page --data ../shared/data
+    python scripts/bench_second_order.py tight surrogate race race_full page --data ../shared/data
 
 Each part writes docs/second_order/PART.md; `page` joins what is there to docs/second_order.md. Data
 and conventions are those of bench_parser.py.
@@ -24,15 +23,9 @@ from bench_parser import every_fourth, run, table
 from pages import Part, main
 
 from turbotag.corpus.reader import read
-from turbotag.models import store
 from turbotag.structures import belief_propagation, convex_bound, parts, pruning, second_order, tree
 
 EPOCHS = "8"
-KINDS = {
-    "first order": [],
-    "bethe": ["--parts", "cs,gp", "--entropy", "bethe"],
-    "convex": ["--parts", "cs,gp", "--entropy", "convex"],
-}
 SCALES = ((0.0, 0.0), (1.0, 0.3), (3.0, 1.0), (10.0, 3.0), (50.0, 50.0))
 NO_SPLIT = np.zeros(0)
 
@@ -140,81 +133,6 @@ def one_graph(theta: np.ndarray, p: Any, Z: np.ndarray) -> dict[str, float]:
     }
 
 
-# ---- UAS by epoch --------------------------------------------------------------------------------
-
-
-def curves(train: Path, dev: Path, eta: dict[str, str]) -> str:
-    """First order, bethe and convex, by DCA and SGD: UAS on dev after every epoch."""
-    rows, counts = [], []
-    with tempfile.TemporaryDirectory() as scratch:
-        model, log = Path(scratch) / "model", Path(scratch) / "log"
-        for kind, options in KINDS.items():
-            for algorithm in ("dca", "sgd"):
-                more = ["--eta", eta[kind]] if algorithm == "sgd" and kind in eta else []
-                arguments = ["train", "--task", "parse", "--train", str(train), "--dev", str(dev)]
-                arguments += ["--algorithm", algorithm, "--epochs", EPOCHS, "--no-labels"]
-                _, _, _, cpu, peak = run(
-                    *arguments, *options, *more, "--log", str(log), "-o", str(model)
-                )
-                trace = [json.loads(line) for line in log.read_text().splitlines()]
-                epochs = {r["epoch"]: r for r in trace if r["dev"] is not None}
-                uas = [100 * epochs[e]["dev"] for e in sorted(epochs)]
-                header, _ = store.load_file(str(model), None, ("",))
-                step = f"{header['algorithm']['eta']:g}" if algorithm == "sgd" else ""
-                rows.append(
-                    [
-                        f"{kind}, {algorithm}",
-                        *(f"{x:.2f}" for x in uas),
-                        step,
-                        f"{cpu:.0f}",
-                        f"{peak:,.0f}",
-                    ]
-                )
-                tally = [r["inference"] for r in trace if r["inference"]]
-                if tally:
-                    share = [100 * t["negative_losses"] / max(1, t["calls"]) for t in tally]
-                    counts.append(
-                        [
-                            f"{kind}, {algorithm}",
-                            *(f"{x:.1f}" for x in share),
-                            f"{tally[-1]['rounds']:.1f}",
-                            f"{100 * tally[-1]['unconverged'] / max(1, tally[-1]['calls']):.0f}",
-                        ]
-                    )
-                print(rows[-1], flush=True)
-    numbers = [str(e) for e in range(1, int(EPOCHS) + 1)]
-    return "\n\n".join(
-        [
-            "UAS without PUNCT after each epoch; CPU seconds and peak MB of the whole process:",
-            table(["", *numbers, "eta", "CPU s", "peak MB"], rows),
-            "Negative losses in each epoch, in percent of sentences, and in the last one the mean "
-            "number of rounds and the share of sentences (%) whose rounds ended at the limit:",
-            table(["", *numbers, "rounds", "at the limit"], counts),
-        ]
-    )
-
-
-def slovene(data: Path) -> str:
-    return curves(data / "slovene" / "train.conllu", data / "slovene" / "test.conllu", {})
-
-
-def gothic(data: Path) -> str:
-    return curves(data / "gothic" / "train.conllu", data / "gothic" / "dev.conllu", {})
-
-
-def quarter(data: Path) -> str:
-    with tempfile.TemporaryDirectory() as scratch:
-        train = Path(scratch) / "quarter.conllu"
-        every_fourth(data / "ewt" / "train.conllu", train)
-        return curves(train, data / "ewt" / "dev.conllu", {})
-
-
-def full(data: Path) -> str:
-    """With the first step of SGD that QUARTER picks."""
-    eta = {"first order": "0.1", "bethe": "0.01", "convex": "0.01"}
-    return curves(data / "ewt" / "train.conllu", data / "ewt" / "dev.conllu", eta)
-
-
 # ---- The race ------------------------------------------------------------------------------------
 
 
@@ -299,10 +217,6 @@ PARTS: dict[str, Part] = {
     "tight": ("The bound and Bethe's log Z on random graphs, against enumeration", tight),
     "race": ("EWT QUARTER, labelled", race),
     "race_full": ("EWT FULL, labelled", lambda d: race(d, True)),
-    "quarter": ("EWT QUARTER, UAS by epoch", quarter),
-    "full": ("EWT FULL, UAS by epoch", full),
-    "slovene": ("Slovene, UAS by epoch", slovene),
-    "gothic": ("Gothic, UAS by epoch", gothic),
     "surrogate": ("The certified surrogate, on Slovene", surrogate),
 }
 

@@ -1,6 +1,6 @@
 """Compare all optimizers on real problems: docs/optimizers.md with its tables, plots and CSV files.
 
-    python scripts/compare_optimizers.py table hinge curves egr estimate page --data ../shared/data
+    python scripts/compare_optimizers.py table hinge curves page --data ../shared/data
 
 Each part writes CSV files; `page` makes the document from whatever CSV files are there. Seconds are
 CPU seconds of the optimizer alone: evaluating the objective for a curve is not counted. Needs the
@@ -46,7 +46,6 @@ EXTRA: dict[str, dict[str, Any]] = {
     "sdca exact": {"dual": "exact"},
     "sdca uniform": {"sampling": "uniform"},
     "sag-nus skip": {"skip-line-search": True},
-    "egr worst case": {"adaptive": "no"},
 }
 SEED = 1
 
@@ -191,57 +190,6 @@ def curves(data: Path, out: Path, corpora: list[str], seconds: float) -> None:
             write(out / f"curves-{corpus}.csv", rows)
 
 
-def egr(data: Path, out: Path) -> None:
-    """The gap of EGR with the mu of the theory at every k, its bound and the fitted exponent."""
-    for corpus in ("conll2000", "ocr"):
-        parts = load(data, corpus, 500)
-        opt = optimizer("egr worst case", ChainProblem(**parts, beta=math.inf, gamma=1.0))
-        rows = []
-        for _ in range(1500):
-            opt.epoch()
-            rows.append({"k": opt.epochs + 1, "gap": opt.gap_estimate(), "bound": opt.bound()})
-        write(out / f"egr-{corpus}.csv", rows)
-        print(corpus, rows[-1], slope(rows), flush=True)
-
-
-def slope(rows: list[dict[str, Any]]) -> float:
-    """Least-squares exponent of the gap in k, over the last nine tenths (in log k)."""
-    k = np.log([float(r["k"]) for r in rows])
-    gap = np.log([float(r["gap"]) for r in rows])
-    late = k > k[-1] - math.log(10.0)
-    return float(np.polyfit(k[late], gap[late], 1)[0])
-
-
-def estimate(data: Path, out: Path, corpora: list[str]) -> None:
-    """Stale gap estimate and running dual of SDCA against a full pass (Le Priol, figure 9)."""
-    for corpus in corpora:
-        problem = ChainProblem(**load(data, corpus))
-        rows = []
-        for sampling in ("gap", "uniform"):
-            opt = algorithm("sdca")(
-                problem, 1.0 / problem.n, np.random.default_rng(SEED), sampling=sampling
-            )
-            for _ in range(25):
-                opt.epoch()
-                guess, dual, stale = opt.gap_estimate(), opt.dual, opt.gaps.copy()
-                tree = opt.sampler.tree.copy()
-                exact = opt.certify()
-                opt.gaps[:] = stale  # measured without the refresh that a full pass would give
-                opt.sampler.tree[:] = tree
-                rows.append(
-                    {
-                        "sampling": sampling,
-                        "epoch": opt.epochs,
-                        "estimate": guess,
-                        "gap": exact.gap,
-                        "ratio": guess / exact.gap,
-                        "dual_error": dual - exact.dual,
-                    }
-                )
-        print(corpus, rows[24], rows[-1], flush=True)
-        write(out / f"estimate-{corpus}.csv", rows)
-
-
 def plot(out: Path) -> None:
     import matplotlib
 
@@ -262,33 +210,6 @@ def plot(out: Path) -> None:
         axes[0].set_ylabel("primal suboptimality (bound)")
         axes[0].legend(fontsize=8)
         figure.suptitle(path.stem.split("-", 1)[1])
-        figure.tight_layout()
-        figure.savefig(path.with_suffix(".png"), dpi=80)
-        plt.close(figure)
-    for path in sorted(out.glob("egr-*.csv")):
-        rows = rows_of(path)
-        figure, axis = plt.subplots(figsize=(5, 4))
-        k = [float(r["k"]) for r in rows]
-        axis.loglog(k, [float(r["gap"]) for r in rows], label="gap")
-        axis.loglog(k, [float(r["bound"]) for r in rows], "--", label="bound")
-        axis.set_xlabel("k")
-        axis.set_title(f"EGR, {path.stem.split('-', 1)[1]}: exponent {slope(rows):.2f}")
-        axis.legend()
-        figure.tight_layout()
-        figure.savefig(path.with_suffix(".png"), dpi=80)
-        plt.close(figure)
-    for path in sorted(out.glob("estimate-*.csv")):
-        figure, axis = plt.subplots(figsize=(5, 4))
-        for sampling in ("gap", "uniform"):
-            mine = [r for r in rows_of(path) if r["sampling"] == sampling]
-            axis.plot(
-                [int(r["epoch"]) for r in mine], [float(r["ratio"]) for r in mine], label=sampling
-            )
-        axis.set_yscale("log")
-        axis.axhline(1.0, color="grey", lw=0.5)
-        axis.set_xlabel("epoch")
-        axis.set_title(f"gap estimate / gap, {path.stem.split('-', 1)[1]}")
-        axis.legend()
         figure.tight_layout()
         figure.savefig(path.with_suffix(".png"), dpi=80)
         plt.close(figure)
@@ -365,43 +286,12 @@ def page(out: Path) -> None:
                     cells = [first_below(mine, best, v, x) for v in levels]
                     lines.append(f"| {name} | " + " | ".join(cells) + " |")
             lines.append("")
-    for path in sorted(out.glob("egr-*.csv")):
-        rows = rows_of(path)
-        worst = max(float(r["gap"]) / float(r["bound"]) for r in rows)
-        lines += [
-            f"## EGR on {path.stem.split('-', 1)[1]} (500 sequences, svm loss)",
-            "",
-            f"![egr]({folder}/{path.stem}.png)",
-            "",
-            f"Fitted exponent of the gap over the last decade: {slope(rows):.2f} (theory: -2). "
-            f"Gap {float(rows[-1]['gap']):.3g} at k = {rows[-1]['k']}; the gap is at most "
-            f"{100 * worst:.0f} % of its bound at every k.",
-            "",
-        ]
-    for path in sorted(out.glob("estimate-*.csv")):
-        rows = rows_of(path)
-        gap = [float(r["ratio"]) for r in rows if r["sampling"] == "gap"]
-        uniform = [float(r["ratio"]) for r in rows if r["sampling"] == "uniform"]
-        drift = max(abs(float(r["dual_error"])) for r in rows)
-        lines += [
-            f"## Running estimates on {path.stem.split('-', 1)[1]}",
-            "",
-            f"![estimate]({folder}/{path.stem}.png)",
-            "",
-            f"Estimated over true gap, epochs 2 to {len(gap)}: {min(gap[1:]):.2f} to "
-            f"{max(gap[1:]):.2f} with gap sampling, {min(uniform[1:]):.2f} to "
-            f"{max(uniform[1:]):.2f} with uniform sampling. The running dual is off by {drift:.1e} "
-            "at most.",
-            "",
-        ]
     (out.parent / "optimizers.md").write_text("\n".join(lines), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "parts", nargs="+", choices=["table", "hinge", "curves", "egr", "estimate", "page"]
-    )
+    parser.add_argument("parts", nargs="+", choices=["table", "hinge", "curves", "page"])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("docs/optimizers"))
     parser.add_argument("--corpora", nargs="*", default=None)
@@ -417,10 +307,6 @@ def main() -> None:
             hinge(args.data, args.out, args.corpora or ["conll2000", "ocr"], args.seconds)
         elif part == "curves":
             curves(args.data, args.out, args.corpora or list(CORPORA), args.seconds)
-        elif part == "egr":
-            egr(args.data, args.out)
-        elif part == "estimate":
-            estimate(args.data, args.out, args.corpora or list(CORPORA))
         else:
             page(args.out)
 

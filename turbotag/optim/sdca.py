@@ -25,7 +25,6 @@ from turbotag.optim.certificate import Certificate, check_gap
 from turbotag.optim.problem import CliqueProblem, Problem, SplitProblem
 from turbotag.optim.sampling import SCHEMES, Sampler
 
-LINE_SEARCH_PRECISION = 1e-3  # of the slope at 0: Le Priol et al., appendix C
 MAX_NEWTON = 50
 SETTLED = 5  # epochs after which a problem with moving potentials must hold them
 START_EPS = (
@@ -47,6 +46,9 @@ class SDCA(DualOptimizer):
         ),
         Param("sampling", "gap", "how instances are drawn", SCHEMES),
         Param("nonuniform", 0.8, "share of draws that are not uniform"),
+        Param(
+            "precision", 1e-3, "exact dual: of the line search, relative to the slope at its start"
+        ),
     )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
@@ -59,12 +61,14 @@ class SDCA(DualOptimizer):
             )
         if not 0.0 <= self.param["nonuniform"] <= 1.0:
             raise UsageError("--nonuniform must lie between 0 and 1")
+        if not 0.0 < self.param["precision"] < 1.0:
+            raise UsageError("--precision must lie between 0 and 1")
         self.W = np.zeros(problem.shape)
         self.dual: float | None = 0.0
         self.gaps = np.ones(problem.n)
         self.started = False
         self.duals: CompactDual | ExactDual = (
-            ExactDual(cast(CliqueProblem, problem), lam, self.W)
+            ExactDual(cast(CliqueProblem, problem), lam, self.W, self.param["precision"])
             if exact
             else CompactDual(problem, lam)
         )
@@ -194,10 +198,15 @@ class CompactDual:
 
 
 class ExactDual:
-    """Clique log-marginals of each instance, starting near the gold ones."""
+    """Clique log-marginals of each instance, starting near the gold ones.
 
-    def __init__(self, problem: CliqueProblem, lam: float, W: np.ndarray):
+    precision: the line search ends where the slope is this small beside the first one (Le Priol et
+    al., appendix C).
+    """
+
+    def __init__(self, problem: CliqueProblem, lam: float, W: np.ndarray, precision: float):
         self.problem, self.lam, self.scale = problem, lam, lam * problem.n
+        self.precision = precision
         sizes = [problem.clique_size(i) for i in range(problem.n)]
         self.flat = np.empty(sum(sizes))
         self.scratch = np.empty((3, max(sizes)))  # mu, nu, log nu of the instance at hand
@@ -243,7 +252,7 @@ class ExactDual:
         """
         if not rise > 0.0:
             return 0.0
-        beta, target = self.problem.beta, LINE_SEARCH_PRECISION * rise
+        beta, target = self.problem.beta, self.precision * rise
         low, high, eta = 0.0, 1.0, rise / (rise + curvature)
         for _ in range(MAX_NEWTON):
             first, second = self.problem.clique_line(i, mu, nu, eta)

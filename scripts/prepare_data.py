@@ -1,0 +1,634 @@
+"""Check your own copies of corpora that we may not ship, and convert them for the experiments.
+
+    python scripts/prepare_data.py check DATA
+    python scripts/prepare_data.py conll2003 eng.train eng.testa eng.testb -o DATA
+    python scripts/prepare_data.py conllx TRAIN TEST --language sl -o DATA
+    python scripts/prepare_data.py conll2008 TRAIN DEV TEST -o DATA
+    python scripts/prepare_data.py wsj PENN_TREEBANK -o DATA
+
+`check` tells what is in DATA, what is missing and how to get it. The others check layout and counts
+and, where one is published, the checksum; convert; read the result back; and put it into DATA/NAME
+with a manifest.json, which has checksums of sources and results: by it `check` sees later changes.
+A copy whose counts are not the published ones is refused unless you say --any-size.
+
+CoNLL-2003 becomes IOB2, its columns stay. Treebanks become CoNLL-U: CoNLL-X without PHEAD and
+PDEPREL, CoNLL-2008 with the split words, their lemmas and predicted tags, the Penn Treebank by
+scripts/penn.py with words as they are there. For the last two the UPOS column has coarse tags:
+PUNCT for , . : `` '' (what evaluation on them leaves out), else two characters of the Penn tag.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import corpora
+import numpy as np
+import penn
+
+import turbotag
+from turbotag.corpus import schemes
+from turbotag.corpus.formats import CONLLU
+from turbotag.corpus.hashing import Interner
+from turbotag.corpus.reader import Block, from_bytes, open_binary, read
+from turbotag.corpus.trees import read_heads
+from turbotag.corpus.writer import Edits
+from turbotag.errors import DataError, TurbotagError, UsageError
+from turbotag.models.store import cannot_write, write_atomically
+
+MANIFEST = "manifest.json"
+ENTITIES = ("LOC", "MISC", "ORG", "PER")
+COLUMNS_2008 = "ID FORM LEMMA GPOS PPOS SPLIT_FORM SPLIT_LEMMA PPOSS HEAD DEPREL"
+SECTIONS = {  # of the Wall Street Journal
+    "train.conllu": range(2, 22),
+    "dev.conllu": range(22, 23),
+    "test.conllu": range(23, 24),
+}
+TAG_SECTIONS = {
+    "train.txt": range(19),
+    "dev.txt": range(19, 22),
+    "test.txt": range(22, 25),
+}
+
+
+@dataclass
+class Source:
+    """What a user gave: a file, or a folder with many."""
+
+    path: str
+    sha256: str
+    files: int = 1
+
+
+@dataclass
+class Result:
+    """One file to write: its bytes, and what reading it back has to give."""
+
+    file: str
+    source: Source
+    data: bytes
+    words: list[str]
+    counts: dict[str, int]
+    heads: np.ndarray | None = None
+    tags: list[str] | None = None
+
+    def verify(self, path: Path) -> None:
+        """Read it with turbotag's own reader and compare."""
+        block = read(str(path))
+        word = block.format.index("word")
+        assert word is not None
+        same = (
+            block.n_sentences == self.counts["sentences"]
+            and block.strings(word) == self.words
+            and (self.heads is None or np.array_equal(read_heads(block), self.heads))
+            and (self.tags is None or block.strings(len(block.format.columns) - 1) == self.tags)
+        )
+        if not same:
+            raise DataError("is not what was to be written, when read back", str(path))
+
+
+@dataclass
+class Corpus:
+    """All that goes into one folder of DATA."""
+
+    name: str
+    results: list[Result]
+    published: dict[str, dict[str, int]] | None = None  # else that of data/corpora.json
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def expected(self) -> dict[str, dict[str, int]]:
+        if self.published is not None:
+            return self.published
+        return corpora.entry(self.name).get("published", {}).get("files", {})
+
+
+def sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as f:
+            while piece := f.read(1 << 20):
+                digest.update(piece)
+    except OSError as e:
+        raise DataError((e.strerror or str(e)).lower(), path) from e
+    return digest.hexdigest()
+
+
+def text_of(path: str) -> str:
+    """A whole file as text; .gz is unpacked."""
+    try:
+        with open_binary(path) as f:
+            data = f.read()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = 1 + e.object.count(b"\n", 0, e.start)
+        byte = e.object[e.start]
+        raise DataError(f"byte 0x{byte:02x} is not valid UTF-8", path, line) from None
+    except (OSError, EOFError, zlib.error) as e:
+        raise DataError(f"cannot be read: {e}", path) from e
+
+
+# CoNLL-2003
+
+
+def conll2003(paths: list[str]) -> Corpus:
+    corpus = Corpus("conll2003", [])
+    for path, file in zip(paths, corpora.entry("conll2003")["files"], strict=True):
+        corpus.results.append(ner_file(path, file, corpus.remarks))
+    return corpus
+
+
+def ner_file(path: str, file: str, remarks: list[str]) -> Result:
+    """Four columns, of which the last two have spans: both become IOB2."""
+    source = Source(path, sha256(path))
+    block = read(path, "columns")
+    n = len(block.format.columns)
+    if n != 4:
+        line = int(block.lines[0]) if block.n_tokens else None
+        raise DataError(f"expected 4 columns (word POS chunk tag), found {n}", path, line)
+    edits, tags = Edits(block), Counter[str]()
+    written: list[str] = []
+    for column in (2, 3):
+        interner = Interner()
+        ids = block.ids(column, interner)
+        if column == 3:
+            tags = entities(block, interner.strings, ids, remarks)
+        elif schemes.parse(interner.strings) is None:
+            continue
+        names, new = schemes.convert(interner.strings, ids, block.sentences, "iob2")
+        edits.replace(column, names, new)
+        written = [names[i] for i in new.tolist()]
+    counts = {"sentences": block.n_sentences, "tokens": block.n_tokens}
+    counts |= {kind: tags[kind] for kind in ENTITIES}
+    return Result(file, source, edits.text(), block.strings(0), counts, tags=written)
+
+
+def entities(block: Block, strings: list[str], ids: np.ndarray, remarks: list[str]) -> Counter[str]:
+    """How many of each type, read as conlleval does; a tag that is none is refused."""
+    for i, string in enumerate(strings):
+        tags = schemes.parse([string])
+        if tags is None or any(kind not in ENTITIES for kind in tags.types):
+            expected = ", ".join(f"I-{kind}" for kind in ENTITIES)
+            raise block.error(
+                f"tag {string!r} is not O, {expected} or B-...", int(np.argmax(ids == i))
+            )
+    parsed = schemes.parse(strings)
+    assert parsed is not None
+    irregular = schemes.detect(parsed, ids, block.sentences).irregular
+    if irregular.size:
+        told = f"{irregular.size} tags, this the first, fit neither IOB1 nor IOB2"
+        remarks.append(f"{block.error(told, int(irregular[0]))}: read as conlleval does")
+    found = schemes.spans(parsed.prefix[ids], parsed.type[ids], block.sentences, strict=False)
+    return Counter(parsed.types[k] for k in found.type.tolist())
+
+
+# Treebanks in tables
+
+
+def conllx(paths: list[str], language: str) -> Corpus:
+    results = []
+    for path, file in zip(paths, corpora.table()[corpora.FAMILY]["files"], strict=True):
+        source = Source(path, sha256(path))
+        block = read(path, "conllx")
+        edits = Edits(block)
+        for column in (8, 9):
+            edits.replace(column, ["_"], np.zeros(block.n_tokens, np.int64))
+        results.append(treebank(file, source, edits.text(), block))
+    return Corpus(f"conllx-{language}", results)
+
+
+def conll2008(paths: list[str]) -> Corpus:
+    results = []
+    for path, file in zip(paths, corpora.entry("conll2008")["files"], strict=True):
+        source = Source(path, sha256(path))
+        data = split_words(text_of(path), path)
+        block = from_bytes(data, path, CONLLU)  # line by line as the source: errors name its lines
+        if not block.n_tokens:
+            raise DataError("holds no tokens", path)
+        results.append(treebank(file, source, data, block))
+    return Corpus("conll2008", results)
+
+
+def treebank(file: str, source: Source, data: bytes, block: Block) -> Result:
+    """A tree for each sentence of the block, or an error that names the line."""
+    heads = read_heads(block)
+    counts = {"sentences": block.n_sentences, "tokens": block.n_tokens}
+    return Result(file, source, data, block.strings(1), counts, heads)
+
+
+def split_words(text: str, path: str) -> bytes:
+    """CoNLL-2008 as CoNLL-U, each line as one line: COLUMNS_2008, then PRED and a column for the
+    arguments of each predicate."""
+    out: list[str] = []
+    sentence: list[tuple[int, list[str]]] = []
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        if not line.strip():
+            check_predicates(sentence, path)
+            sentence = []
+            out.append("")
+            continue
+        row = line.rstrip("\r").split("\t") if "\t" in line else line.split()
+        if len(row) < 10:
+            raise DataError(
+                f"expected at least 10 columns ({COLUMNS_2008}), found {len(row)}", path, number
+            )
+        if row[9].isdigit():
+            raise DataError(
+                f"DEPREL, column 10, is the number {row[9]}: is it CoNLL-2009?", path, number
+            )
+        sentence.append((number, row))
+        identity, form, lemma, tag, head, label = row[0], *row[5:10]
+        out.append(
+            f"{identity}\t{form}\t{lemma}\t{penn.coarse(tag)}\t{tag}\t_\t{head}\t{label}\t_\t_"
+        )
+    return "\n".join(out).encode()
+
+
+def check_predicates(sentence: list[tuple[int, list[str]]], path: str) -> None:
+    """As many columns of arguments as there are predicates (none at all where PRED is left out)."""
+    predicates = sum(len(row) > 10 and row[10] != "_" for _, row in sentence)
+    bare = all(len(row) == 10 for _, row in sentence)
+    for number, row in sentence:
+        if not bare and len(row) != 11 + predicates:
+            raise DataError(
+                f"expected {11 + predicates} columns in a sentence with {predicates} predicates, "
+                f"found {len(row)}",
+                path,
+                number,
+            )
+
+
+# The Penn Treebank
+
+
+def wsj(folder: str, dev_section: int) -> list[Corpus]:
+    """Trees and tags from .mrg files, or tags alone from .pos files."""
+    files = section_files(folder, "mrg")
+    parsed = bool(files)
+    files = files or section_files(folder, "pos")
+    if not files:
+        raise DataError("has no files wsj_0001.mrg or wsj_0001.pos and so on, at any depth", folder)
+    if absent := [str(s) for s in range(25) if s not in files]:
+        raise DataError(f"has no files of section {', '.join(absent)}", folder)
+    sentences: dict[int, list[penn.Sentence]] = {}
+    digest = hashlib.sha256()
+    for section, paths in sorted(files.items()):
+        sentences[section] = []
+        for path in paths:
+            text = text_of(str(path))
+            digest.update(f"{sha256(str(path))}  {path.name.lower()}\n".encode())
+            read_file = penn.trees if parsed else penn.tagged
+            sentences[section] += read_file(text, str(path))
+    source = Source(folder, digest.hexdigest(), sum(map(len, files.values())))
+    tags = Corpus(
+        "wsj-pos",
+        [
+            wsj_result(file, source, [s for n in sections for s in sentences[n]], False)
+            for file, sections in TAG_SECTIONS.items()
+        ],
+    )
+    if not parsed:
+        tags.published = {}
+        tags.remarks.append(
+            "the published counts are of the parsed files (.mrg): these were not compared"
+        )
+        return [tags]
+    parts = {**SECTIONS, "dev.conllu": range(dev_section, dev_section + 1)}
+    published = corpora.entry("wsj")["published"]
+    expected = dict(published["files"])
+    if dev_section == 24:
+        expected["dev.conllu"] = published["section 24"]
+    trees = Corpus(
+        "wsj",
+        [
+            wsj_result(file, source, [s for n in sections for s in sentences[n]], True)
+            for file, sections in parts.items()
+        ],
+        expected,
+        [f"dev.conllu is section {dev_section}"],
+    )
+    return [trees, tags]
+
+
+def section_files(folder: str, ending: str) -> dict[int, list[Path]]:
+    """Files wsj_SSNN.mrg or .pos at any depth, by section; one that is there twice is refused."""
+    if not Path(folder).is_dir():
+        raise DataError("is not a folder", folder)
+    name = re.compile(rf"wsj_([0-9]{{2}})[0-9]{{2}}\.{ending}", re.IGNORECASE)
+    found: dict[str, Path] = {}
+    for path in sorted(Path(folder).rglob("*")):
+        if name.fullmatch(path.name):
+            if path.name.lower() in found:
+                raise DataError(f"is there twice, also as {found[path.name.lower()]}", str(path))
+            found[path.name.lower()] = path
+    sections: dict[int, list[Path]] = {}
+    for key in sorted(found):
+        sections.setdefault(int(key[4:6]), []).append(found[key])
+    return sections
+
+
+def wsj_result(file: str, source: Source, sentences: list[penn.Sentence], trees: bool) -> Result:
+    if not sentences:
+        raise DataError(f"has no sentence for {file}", source.path)
+    words = [w for s in sentences for w in s.words]
+    tags = [t for s in sentences for t in s.tags]
+    counts = {"sentences": len(sentences), "tokens": len(words)}
+    if not trees:
+        data = "\n".join(
+            "".join(f"{w}\t{t}\n" for w, t in zip(s.words, s.tags, strict=True)) for s in sentences
+        )
+        return Result(file, source, data.encode(), words, counts, tags=tags)
+    data = "\n".join(
+        "".join(
+            f"{i}\t{w}\t_\t{penn.coarse(t)}\t{t}\t_\t{h}\t{label}\t_\t_\n"
+            for i, (w, t, h, label) in enumerate(
+                zip(s.words, s.tags, s.heads, s.labels, strict=True), 1
+            )
+        )
+        for s in sentences
+    )
+    heads = np.array([h for s in sentences for h in s.heads], np.int32)
+    return Result(file, source, data.encode(), words, counts, heads)
+
+
+# Comparing with what is published, and writing
+
+
+def differences(counts: dict[str, int], expected: dict[str, int]) -> list[str]:
+    return [f"{counts[k]:,} {k}, not {v:,}" for k, v in expected.items() if counts[k] != v]
+
+
+def check_counts(corpus: Corpus, any_size: bool) -> None:
+    """Refuse another corpus, or a part of it, or files in the wrong order."""
+    expected = corpus.expected
+    source = corpora.entry(corpus.name).get("published", {}).get("source")
+    for result in corpus.results:
+        wrong = differences(result.counts, expected.get(result.file, {}))
+        if not wrong:
+            continue
+        others = [f for f, e in expected.items() if not differences(result.counts, e)]
+        hint = f"it has the counts of {others[0]}" if others else "another version, or not whole?"
+        message = f"given as {result.file} has {'; '.join(wrong)} ({source}): {hint}"
+        if not any_size:
+            raise DataError(f"{message}; --any-size takes it all the same", result.source.path)
+        corpus.remarks.append(f"{result.source.path}: {message}")
+
+
+def checksum_remark(corpus: Corpus, result: Result) -> str:
+    """What a source's checksum says."""
+    known = corpora.entry(corpus.name).get("checksums", {"sha256": {}})
+    if known["sha256"].get(result.file) == result.source.sha256:
+        return f"the checksum is that of {known['source']}"
+    expected = corpus.expected.get(result.file)
+    if not expected:
+        return "no published checksum or counts known; the layout is right"
+    if differences(result.counts, expected):
+        return "no published checksum known; the layout is right, the counts are others"
+    source = corpora.entry(corpus.name)["published"]["source"]
+    return f"no published checksum known; layout and counts agree with {source}"
+
+
+def amounts(counts: dict[str, int]) -> str:
+    first = f"{counts['sentences']:,} sentences, {counts['tokens']:,} tokens"
+    rest = [f"{v:,} {k}" for k, v in counts.items() if k not in ("sentences", "tokens")]
+    return ", ".join([first, *rest])
+
+
+def manifest(corpus: Corpus, command: str) -> dict[str, Any]:
+    return {
+        "corpus": corpus.name,
+        "command": command,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "turbotag": turbotag.__version__,
+        "files": {
+            r.file: {
+                **r.counts,
+                "sha256": hashlib.sha256(r.data).hexdigest(),
+                "source": vars(r.source),
+                "checksum": checksum_remark(corpus, r),
+            }
+            for r in corpus.results
+        },
+        "remarks": corpus.remarks,
+    }
+
+
+def refuse_existing(data: Path, names: Iterable[str], force: bool) -> None:
+    for name in names:
+        for file in [*corpora.entry(name)["files"], MANIFEST]:
+            if (data / name / file).exists() and not force:
+                raise DataError("is there already: --force replaces it", str(data / name / file))
+
+
+def install(data: Path, found: list[Corpus], command: str) -> None:
+    """Write everything beside its place, read it back, then move it there, manifests last."""
+    stages: list[tuple[Path, Path]] = []
+    try:
+        for corpus in found:
+            target = data / corpus.name
+            make_folder(target)
+            stage = Path(tempfile.mkdtemp(dir=target, prefix=".new."))
+            stages.append((stage, target))
+            for result in corpus.results:
+                write_atomically(str(stage / result.file), result.data)
+                result.verify(stage / result.file)
+            text = json.dumps(manifest(corpus, command), indent=2, ensure_ascii=False) + "\n"
+            write_atomically(str(stage / MANIFEST), text.encode())
+        for stage, target in stages:
+            for path in sorted(stage.iterdir(), key=lambda p: p.name == MANIFEST):
+                os.replace(path, target / path.name)
+    except OSError as e:
+        raise cannot_write(str(e.filename or data), e) from e
+    finally:
+        for stage, _ in stages:
+            shutil.rmtree(stage, ignore_errors=True)
+        for corpus in found:
+            with contextlib.suppress(OSError):  # only one that is empty goes
+                (data / corpus.name).rmdir()
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise cannot_write(str(path), e) from e
+
+
+def convert(given: argparse.Namespace, command: str) -> None:
+    data: Path = given.output
+    if given.what == "wsj":
+        names = ["wsj", "wsj-pos"] if section_files(given.folder, "mrg") else ["wsj-pos"]
+        refuse_existing(data, names, given.force)
+        found = wsj(given.folder, given.dev_section)
+    elif given.what == "conllx":
+        if not re.fullmatch("[a-z]{2,3}(-[A-Za-z0-9]+)*", given.language):
+            raise UsageError(f"--language {given.language!r} is not a code such as sl")
+        refuse_existing(data, [f"conllx-{given.language}"], given.force)
+        found = [conllx([given.train, given.test], given.language)]
+    elif given.what == "conll2008":
+        refuse_existing(data, ["conll2008"], given.force)
+        found = [conll2008([given.train, given.dev, given.test])]
+    else:
+        refuse_existing(data, ["conll2003"], given.force)
+        found = [conll2003([given.train, given.testa, given.testb])]
+    for corpus in found:
+        check_counts(corpus, given.any_size)
+    install(data, found, command)
+    for source in {r.source.path: r.source for c in found for r in c.results}.values():
+        print(f"{source.path}: sha256 {source.sha256}")
+    for corpus in found:
+        for result in corpus.results:
+            print(f"{data / corpus.name / result.file}: {amounts(result.counts)}")
+            print(f"  {checksum_remark(corpus, result)}")
+        for remark in corpus.remarks:
+            print(f"{corpus.name}: {remark}")
+
+
+# What is there
+
+
+def check(data: Path) -> int:
+    """Print what is in DATA; 1 if something there is damaged or was changed, else 0."""
+    if not data.is_dir():
+        print(f"{data}: no such folder", file=sys.stderr)
+    names = [n for n in corpora.table() if n != corpora.FAMILY]
+    family = sorted(p.name for p in data.glob(corpora.PREFIX + "?*") if p.is_dir())
+    complete: list[str] = []
+    lacking: list[str] = []
+    damaged = 0
+    for name in [*names, *(family or [corpora.FAMILY])]:
+        corpus = corpora.entry(name)
+        sentence = corpora.missing(data, name)
+        (lacking if sentence else complete).append(name)
+        if any((data / name / file).is_file() for file in corpus["files"]):
+            print(f"{name}: {corpus['what']}; licence: {corpus['licence']}")
+            for file in corpus["files"]:
+                if (data / name / file).is_file():
+                    told, right = examine(data / name / file, corpus)
+                    damaged += not right
+                    print(f"  {file}: {told}")
+        if sentence:
+            print(sentence)
+    print(f"{len(complete)} corpora are there: {', '.join(complete) or 'none'}")
+    if lacking:
+        print(f"{len(lacking)} are missing, in whole or part: {', '.join(lacking)}")
+    if damaged:
+        print(f"{damaged} files are damaged or were changed", file=sys.stderr)
+    return int(damaged > 0)
+
+
+def examine(path: Path, corpus: dict[str, Any]) -> tuple[str, bool]:
+    """What a file holds and whether we know it; False if it is damaged or was changed."""
+    try:
+        found = sha256(str(path))
+        told = contents(path)
+        made = recorded(path)
+    except DataError as e:
+        return str(e), False
+    if made is not None:
+        if found != made["sha256"]:
+            return f"{told}: CHANGED since it was made on {made['date']}", False
+        return f"{told}: unchanged since it was made on {made['date']}", True
+    known = corpus.get("checksums", {"sha256": {}})
+    if known["sha256"].get(path.name) == found:
+        return f"{told}: the checksum is that of {known['source']}", True
+    measured = corpus["files"][path.name]
+    if not measured:
+        return f"{told}: not made by this script, so there is no checksum to compare", True
+    if measured["sha256"] == found:
+        return f"{told}: the file that this project's figures were measured on", True
+    other = [f"{measured[k]:,} {k}" for k in ("sentences", "tokens") if k in measured]
+    return f"{told}: not the file that was measured here ({', '.join(other) or 'other'})", True
+
+
+def contents(path: Path) -> str:
+    if path.parent.name == "gazetteers":
+        names = sum(1 for line in text_of(str(path)).split("\n") if line.strip())
+        return f"{names:,} names"
+    block = read(
+        str(path), {".conllu": "conllu", ".crfsuite": "crfsuite"}.get(path.suffix, "columns")
+    )
+    if block.format.name == "conllu":
+        read_heads(block)
+    if block.format.name == "crfsuite":
+        return f"{block.n_sentences:,} sequences, {block.n_tokens:,} items"
+    return amounts({"sentences": block.n_sentences, "tokens": block.n_tokens})
+
+
+def recorded(path: Path) -> dict[str, str] | None:
+    """Checksum and date of a file by the manifest beside it; None if there is none."""
+    source = path.parent / MANIFEST
+    if not source.is_file():
+        return None
+    try:
+        made = json.loads(source.read_text(encoding="utf-8"))
+        return {"sha256": made["files"][path.name]["sha256"], "date": made["date"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"has no readable record of {path.name}", str(source)) from None
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-o", "--output", type=Path, required=True, metavar="DATA")
+    common.add_argument("--force", action="store_true", help="replace what is there")
+    common.add_argument(
+        "--any-size", action="store_true", help="take a corpus with other counts than published"
+    )
+    command = commands.add_parser("check", help="what is in DATA, and how to get the rest")
+    command.add_argument("data", type=Path, metavar="DATA")
+    command = commands.add_parser("conll2003", parents=[common], help="English names, 4 columns")
+    for name in ("train", "testa", "testb"):
+        command.add_argument(name, metavar=f"eng.{name}")
+    command = commands.add_parser("conllx", parents=[common], help="a CoNLL-X treebank")
+    command.add_argument("train", metavar="TRAIN")
+    command.add_argument("test", metavar="TEST")
+    command.add_argument("--language", required=True, help="its code, such as sl")
+    command = commands.add_parser("conll2008", parents=[common], help="CoNLL-2008, closed track")
+    for name in ("train", "dev", "test"):
+        command.add_argument(name, metavar=name.upper())
+    command = commands.add_parser("wsj", parents=[common], help="the Penn Treebank's WSJ")
+    command.add_argument("folder", metavar="PENN_TREEBANK")
+    command.add_argument(
+        "--dev-section", type=int, choices=(22, 24), default=22, help="of trees; default 22"
+    )
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit codes: 0 success, 1 bad data, 2 bad usage, 130 interrupted."""
+    given = arguments().parse_args(argv)
+    try:
+        if given.what == "check":
+            return check(given.data)
+        words = sys.argv[1:] if argv is None else argv
+        convert(given, shlex.join(["prepare_data.py", *words]))
+    except TurbotagError as e:
+        print(f"prepare_data: {e}", file=sys.stderr)
+        return e.exit_code
+    except KeyboardInterrupt:
+        print("prepare_data: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
