@@ -166,7 +166,7 @@ def features(data: Path) -> str:
 
 
 def slovene(data: Path, **given: Any) -> tuple[Any, float]:
-    """All arcs, features of gold arcs, no labels: the problem that DESIGN's trial had."""
+    """All arcs, features of gold arcs, no labels: the problem of the first trial."""
     folder = data / "slovene"
     options = options_for(
         "parse",

@@ -284,10 +284,15 @@ def exponent(x: list[float], y: list[float]) -> float:
 # ---- Plots ---------------------------------------------------------------------------------------
 
 
-def draw(path: Path, panels: list[tuple[str, str, str, dict[str, Any]]], **options: Any) -> None:
-    """A PNG of panels (title, x label, y label, {name: (x, y)}); options: columns, logx, logy.
+def base(name: str) -> str:
+    return name.removesuffix(" (dashed)")
 
-    The same name has the same colour in all panels; a name that ends in ' (dashed)' is dashed.
+
+def draw(path: Path, panels: list[tuple[str, str, str, dict[str, Any]]], **options: Any) -> None:
+    """A PNG of panels (title, x label, y label, {name: (x, y)}).
+
+    Options: columns, logx, logy, below_best (the axis ends so far below the largest y). The same
+    name has the same colour in all panels; 'NAME (dashed)' is dashed, in the colour of NAME.
     """
     import matplotlib
 
@@ -299,25 +304,33 @@ def draw(path: Path, panels: list[tuple[str, str, str, dict[str, Any]]], **optio
     figure, axes = plt.subplots(
         n_rows, columns, figsize=(4.8 * columns, 3.8 * n_rows), squeeze=False
     )
-    names = list(dict.fromkeys(name for *_, lines in panels for name in lines))
+    names = list(dict.fromkeys(base(name) for *_, lines in panels for name in lines))
+    shared = len({tuple(map(base, lines)) for *_, lines in panels}) == 1
     colours = plt.get_cmap("tab10" if len(names) <= 10 else "tab20")
     for axis, (title, x_label, y_label, lines) in zip(axes.flat, panels, strict=False):
         for name, (x, y) in lines.items():
-            style = "--" if name.endswith(" (dashed)") else "-"
-            label = name.removesuffix(" (dashed)")
+            dashed = name != base(name)
             axis.plot(
-                x, y, style, label=label, color=colours(names.index(name)), lw=1.4,
+                x, y, "--" if dashed else "-", color=colours(names.index(base(name))), lw=1.4,
+                label=None if dashed and base(name) in lines else base(name),
                 marker="." if len(x) <= 25 else None,
             )  # fmt: skip
+        if "below_best" in options:
+            top = max(max(y) for _, y in lines.values())
+            axis.set_ylim(top - options["below_best"], top + 0.05 * options["below_best"])
         if options.get("logx"):
             axis.set_xscale("log")
         if options.get("logy"):
             axis.set_yscale("log")
         axis.set(title=title, xlabel=x_label, ylabel=y_label)
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=8)
+        if not shared:
+            axis.legend(fontsize=8)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    if shared:  # one legend for all panels, under them
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), ncol=6)
+    figure.savefig(path, dpi=80, bbox_inches="tight")
     plt.close(figure)

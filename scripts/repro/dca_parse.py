@@ -94,13 +94,14 @@ def plot(out: Path) -> None:
     panels = []
     for (corpus,), rows in groups(rows_of(out, "dca-parse"), "corpus").items():
         lines = {
-            f"{kind}, {name}" + (" (dashed)" if name == "sgd" else ""): (
+            kind + (" (dashed)" if name == "sgd" else ""): (
                 [r["epoch"] for r in mine],
                 [r["uas"] for r in mine],
             )
             for (kind, name), mine in groups(rows, "model", "optimizer").items()
         }
-        panels.append((NAMES[corpus], "epochs", "UAS without PUNCT, %", lines))
+        title = f"{NAMES[corpus]}: DCA, SGD dashed"
+        panels.append((title, "epochs", "UAS without PUNCT, %", lines))
     draw(out / "dca-parse.png", panels)
 
 
@@ -201,7 +202,7 @@ def claims(out: Path) -> list[Claim]:
             + ".",
         ),
         Claim(
-            "ours (DESIGN: convex entropy)",
+            "ours (docs/method.md)",
             "With the convex bound no loss is negative, and nothing is lost in accuracy.",
             SHOWS if never else SHOWS_NOT,
             ("No negative loss in any epoch. " if never else "There are negative losses. ")

@@ -58,7 +58,7 @@ def run(setting: Setting) -> None:
         task.problem.beta, task.problem.gamma = math.inf, 1.0
         for label, (name, params) in METHODS.items():
             opt = task.optimizer(name, **params)
-            for row in follow(opt, measure, setting.pick(5, 1000, 3000), at=spaced):
+            for row in follow(opt, measure, setting.pick(5, 1500, 3000), at=spaced):
                 rows.append({"corpus": corpus, "optimizer": label, **row})
             print(rows[-1], flush=True)
     setting.write("egr", rows)
@@ -72,12 +72,10 @@ def plot(out: Path) -> None:
             for (name,), mine in groups(rows, "optimizer").items():
                 seen = [r for r in mine if r[x] > 0]
                 lines[name] = [r[x] for r in seen], [r["gap"] for r in seen]
-                if x == "epoch" and mine[0]["bound"] is not None:
-                    lines["bound of the theory (dashed)"] = (
-                        [r[x] for r in mine],
-                        [r["bound"] for r in mine],
-                    )
-            panels.append((NAMES[corpus], label, "duality gap", lines))
+                if mine[0]["bound"] is not None:
+                    lines[f"{name} (dashed)"] = [r[x] for r in seen], [r["bound"] for r in seen]
+            title = f"{NAMES[corpus]}; dashed: the bound of the theory"
+            panels.append((title, label, "duality gap", lines))
     draw(out / "egr.png", panels, logx=True, logy=True, columns=2)
 
 

@@ -27,10 +27,11 @@ from common import (
 TITLE = "SDCA for CRFs"
 SOURCE = "Le Priol et al. 2018"
 CORPORA = ("ocr", "conll2000", "conll2002-nl", "ewt")
+EXACT = "sdca-gap, exact dual"
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "sdca": ("sdca", {"sampling": "uniform"}),
     "sdca-gap": ("sdca", {}),
-    "sdca-gap, exact dual": ("sdca", {"dual": "exact"}),
+    EXACT: ("sdca", {"dual": "exact"}),
     "oeg": ("eg", {}),
     "sag-nus": ("sag-nus", {"skip-line-search": True}),
     "lbfgs": ("lbfgs", {}),
@@ -76,7 +77,7 @@ def race(setting: Setting, corpus: str, task: Tagging) -> list[Row]:
     rows, passes = [], setting.pick(3, 24, 100) * (2 if corpus == "ocr" else 1)
     for label, (name, params) in METHODS.items():
         problem = task.problem
-        if "exact" in label and problem.lengths.sum() * problem.K**2 > MOST_CLIQUES:
+        if label == EXACT and problem.lengths.sum() * problem.K**2 > MOST_CLIQUES:
             continue
         opt = task.optimizer(name, **params)
         lower = -float("inf")
@@ -251,7 +252,7 @@ def claims(out: Path) -> list[Claim]:
 
 def claims_on_methods(out: Path) -> list[Claim]:
     level, sparse, words, beats, seconds = 1e-3, [], [], [], []
-    ocr_words = "OCR is not there"
+    ocr = UNKNOWN, "OCR is not there"
     for (corpus,), found in groups(rows_of(out, "sdca-methods"), "corpus").items():
         least = best_dual(found)
         by = {k[0]: v for k, v in groups(found, "optimizer").items()}
@@ -266,7 +267,8 @@ def claims_on_methods(out: Path) -> list[Claim]:
             f"{name} {x:.3g}" for name, x in rivals.items()
         )
         if corpus == "ocr":
-            ocr_words = said
+            level_with = calls["sdca-gap"] <= 1.5 * min(rivals.values())
+            ocr = SHOWS if level_with else SHOWS_NOT, f"{said}, exact dual {calls[EXACT]:.3g}"
         else:
             sparse.append(calls["sdca-gap"] < min(rivals.values()))
             words.append(said)
@@ -286,9 +288,9 @@ def claims_on_methods(out: Path) -> list[Claim]:
         Claim(
             f"{SOURCE}, abstract and figure 4",
             "On OCR, whose features are dense, SDCA is only on a par with the state of the art.",
-            UNKNOWN,
-            f"Passes to {level:g}: {ocr_words}. Our features are the pixels that are on, not the "
-            "pairs of pixels and biases of the authors, and our dual is the compact one.",
+            ocr[0],
+            f"Passes to suboptimality {level:g}: {ocr[1]}. It shows if the compact dual is within "
+            "a factor 1.5 of the best of the others.",
         ),
         Claim(
             f"{SOURCE}, figures 2 and 4",
@@ -390,7 +392,7 @@ def claims_on_duals(out: Path) -> list[Claim]:
             )
         found.append(
             Claim(
-                "ours (DESIGN: the compact dual)",
+                "ours (docs/method.md)",
                 "The compact dual is faster and smaller than the published one.",
                 SHOWS if all(good) else SHOWS_NOT,
                 f"To a certified gap of 1e-4: {'; '.join(words)}.",
