@@ -107,7 +107,8 @@ def groups(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def table(header: list[str], rows: list[list[Any]]) -> str:
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *rows]]
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in [header, *rows]]
+    lines = ["| " + " | ".join(row) + " |" for row in cells]
     return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
 
 

@@ -41,7 +41,7 @@ NAMES = {
     "digits": "Digits, multiclass",
 }
 LEVELS = (1e-1, 1e-2, 1e-3)  # of the objective, relative to the optimum
-CLOSE = 0.5  # points of accuracy from the best that count as there
+CLOSE = 0.5  # points of accuracy below that of the optimum that count as there
 
 
 class Digits:
@@ -105,7 +105,9 @@ def run(setting: Setting) -> None:
             if best.gap_estimate() < 1e-6:
                 break
         proof = best.certify()
-        optima.append({"problem": name, "C": C, "primal": proof.primal, "dual": proof.dual})
+        accuracy = 100 * task.score(best.weights(), "test")
+        found = {"primal": proof.primal, "dual": proof.dual, "accuracy": accuracy}
+        optima.append({"problem": name, "C": C, **found})
         print(optima[-1], flush=True)
 
         def measure(opt: Any, task: Any = task) -> Row:
@@ -120,13 +122,13 @@ def run(setting: Setting) -> None:
     setting.write("eg-optimum", optima)
 
 
-def optimum(out: Path) -> dict[str, float]:
-    """A lower bound of the least objective of each problem, certified."""
-    return {r["problem"]: r["dual"] for r in rows_of(out, "eg-optimum")}
+def optimum(out: Path, column: str) -> dict[str, float]:
+    """Of each problem: `dual`, a certified lower bound of the least objective, or `accuracy`."""
+    return {r["problem"]: r[column] for r in rows_of(out, "eg-optimum")}
 
 
 def plot(out: Path) -> None:
-    least, panels = optimum(out), []
+    least, panels = optimum(out, "dual"), []
     found = groups(rows_of(out, "eg"), "problem")
     for (name,), rows in found.items():
         lines = {
@@ -146,18 +148,17 @@ def plot(out: Path) -> None:
         }
         measure = "accuracy, %" if name == "digits" else "UAS without PUNCT, %"
         panels.append((NAMES[name], "effective iterations", f"test {measure}", lines))
-    draw(out / "eg-accuracy.png", panels)
+    draw(out / "eg-accuracy.png", panels, below_best=25.0)
 
 
 def reached(out: Path) -> dict[tuple[str, str], list[float | None]]:
     """Passes of each method to each level of the objective, then to good accuracy."""
-    least, found = optimum(out), {}
+    least, final, found = optimum(out, "dual"), optimum(out, "accuracy"), {}
     for (name,), rows in groups(rows_of(out, "eg"), "problem").items():
-        best = max(r["accuracy"] for r in rows)
         for (label,), mine in groups(rows, "optimizer").items():
             found[name, label] = [
                 *(first_at(mine, "primal", least[name] * (1 + v), "passes", True) for v in LEVELS),
-                first_at(mine, "accuracy", best - CLOSE, "passes", False),
+                first_at(mine, "accuracy", final[name] - CLOSE, "passes", False),
             ]
     return found
 
@@ -184,7 +185,7 @@ def section(out: Path) -> str:
         "included. The optimum is certified by SDCA. eg-batch is our accelerated form; "
         "\"published\" the one of Collins et al. 2008.\n\n"
         + table(
-            ["problem", "", *head, f"to accuracy within {CLOSE} of the best", "last accuracy",
+            ["problem", "", *head, f"to accuracy within {CLOSE} of the optimum's", "last accuracy",
              "CPU s"],
             rows,
         )
@@ -227,7 +228,7 @@ def claims(out: Path) -> list[Claim]:
             f"{SOURCE}, abstract and figure 4",
             "EG converges much faster than CG and L-BFGS in test accuracy.",
             SHOWS if accuracy else SHOWS_NOT,
-            f"Passes until within {CLOSE} points of the best: {accuracy_words}.",
+            f"Passes until within {CLOSE} points of the accuracy at the optimum: {accuracy_words}.",
         ),
         Claim(
             "Collins et al. 2008",
