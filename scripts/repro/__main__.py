@@ -89,6 +89,7 @@ def page(out: Path) -> None:
             made.section(out),
             "",
         ]
+    verdicts += module("other").claims(out)
     verdicts.sort(key=lambda c: (SHOWS_NOT, UNKNOWN, SHOWS).index(c.verdict))
     remarks = out / "remarks.md"
     lines = [
