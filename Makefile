@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 DATA   ?= ../shared/data
 OUT    := build-demo
 
-.PHONY: demo test lint wheel models bench optimizers parser second-order pipeline clean
+.PHONY: demo test lint wheel lowest models bench optimizers parser second-order pipeline fuzz clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -59,33 +59,61 @@ wheel: $(VENV)/.installed
 	cd dist/check && ../env/bin/python -m pytest -q tests/cli tests/test_api.py tests/models/test_pipeline.py
 	ls -l dist/*.whl
 
+# The tests with the oldest versions of all dependencies that pyproject.toml allows; `make test` has
+# the newest.
+lowest: $(VENV)/.installed
+	rm -rf build dist/lowest && $(PYTHON) -m venv dist/lowest
+	dist/lowest/bin/python -m pip install --quiet $$($(BIN)/python scripts/lowest.py pins) \
+	    pytest hypothesis conllu
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/lowest/wheel .
+	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl
+	mkdir dist/lowest/check && cp -r tests data dist/lowest/check
+	dist/lowest/bin/python scripts/lowest.py test --folder dist/lowest/check
+
 # Train the shipped models (about ten minutes): turbotag/pretrained.
 models: $(VENV)/.installed
 	$(BIN)/python scripts/make_models.py --data $(DATA)
 
-# Race python-crfsuite on CoNLL-2000 (DATA names the folder with conll2000/).
+# Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
+# best on an idle machine): docs/benchmarks.md, its plots and CSV files.
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/bench_tagger.py --train $(DATA)/conll2000/train.txt --test $(DATA)/conll2000/test.txt
+	$(BIN)/python scripts/bench crfsuite udpipe scaling start page --data $(DATA)
+
+# Repeat the papers' experiments (an hour and a half; FULL=1: the papers' sizes, a day), each also
+# alone, as in `make repro-egr`: docs/results.md, its plots and CSV files.
+EXPERIMENTS := dca-ner dca-parse losses eg egr sdca
+REPRO = $(BIN)/python scripts/repro --data $(DATA) --size $(if $(FULL),full,default)
+.PHONY: repro $(EXPERIMENTS:%=repro-%)
+repro: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(REPRO) $(EXPERIMENTS) page
+$(EXPERIMENTS:%=repro-%): repro-%: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(REPRO) $* page
 
 # Compare all optimizers (about an hour): docs/optimizers.md, its plots and CSV files.
 optimizers: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/compare_optimizers.py table hinge curves egr estimate page --data $(DATA)
+	$(BIN)/python scripts/compare_optimizers.py table hinge curves page --data $(DATA)
 
 # Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
 parser: $(VENV)/.installed
-	$(BIN)/python scripts/bench_parser.py quarter full features sdca agree losses online gothic length \
-	    page --data $(DATA)
+	$(BIN)/python scripts/bench_parser.py quarter full features sdca agree gothic length page --data $(DATA)
 
-# Measure second-order parsing (about two hours): docs/second_order.md.
+# Measure second-order parsing (about half an hour): docs/second_order.md.
 second-order: $(VENV)/.installed
-	$(BIN)/python scripts/bench_second_order.py tight slovene gothic quarter full surrogate race race_full \
-	    page --data $(DATA)
+	$(BIN)/python scripts/bench_second_order.py tight surrogate race race_full page --data $(DATA)
 
 # Measure the shipped models (a quarter of an hour): docs/models.md.
 pipeline: $(VENV)/.installed
 	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data $(DATA)
+
+# A million executions of every fuzzing target (hours): docs/reliability/fuzz-million.csv. It needs
+# atheris, which has wheels for Linux; `make torture` has a few minutes of the same.
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet atheris
+	$(BIN)/python scripts/torture/fuzz.py --million
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
 clean:

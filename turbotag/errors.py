@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+LONGEST = 400  # characters of a message
+
 
 class TurbotagError(Exception):
     """Base class: its text is one sentence that a user can act on."""
@@ -14,6 +16,9 @@ class DataError(TurbotagError):
 
     def __init__(self, message: str, path: str | None = None, line: int | None = None):
         self.path, self.line = path, line
+        message = "".join(c if c.isprintable() else " " for c in message)
+        if len(message) > LONGEST:  # what it quotes may be a whole file
+            message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
         where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
         super().__init__(where + message)
 

@@ -18,18 +18,25 @@ NAMES = {
 }
 
 
+# Beyond these a double cannot hold both 1/beta and what it is added to; scripts/torture/extremes.py
+# trains at their ends.
+LEAST_BETA, MOST_BETA, MOST_GAMMA = 1e-6, 1e6, 1e6
+
+
 @dataclass(frozen=True)
 class Loss:
-    """beta in (0, inf]: inverse temperature; gamma >= 0: weight of the Hamming cost."""
+    """beta in [1e-6, 1e6] or inf: inverse temperature; gamma >= 0: weight of the Hamming cost."""
 
     beta: float = 1.0
     gamma: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.beta > 0:
-            raise UsageError(f"beta is {self.beta}: it must be above 0 ('inf' is legal)")
-        if not (self.gamma >= 0 and math.isfinite(self.gamma)):
-            raise UsageError(f"gamma is {self.gamma}: it must be finite and not negative")
+        if not (LEAST_BETA <= self.beta <= MOST_BETA or self.beta == math.inf):
+            raise UsageError(
+                f"beta is {self.beta}: it is 'inf' or lies between {LEAST_BETA:g} and {MOST_BETA:g}"
+            )
+        if not 0.0 <= self.gamma <= MOST_GAMMA:
+            raise UsageError(f"gamma is {self.gamma}: it must lie between 0 and {MOST_GAMMA:g}")
 
     @property
     def smooth(self) -> bool:

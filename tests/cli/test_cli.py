@@ -224,10 +224,15 @@ def test_training_goes_on_when_nobody_reads_stderr(tmp_path):
     assert Tagger.load(str(out)).labels
 
 
+def hear_signals():
+    """In a child: a background job of a shell, as the tests may be, ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start_training(out, *more):
     options = f"--task ner --train {TRAIN} --stop-gap 1e-14 --epochs 100 --checkpoint-seconds 0"
     command = [*TURBOTAG, "train", *options.split(), *more, "-o", str(out)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals)
 
 
 def wait_for(path, process):
@@ -239,7 +244,7 @@ def wait_for(path, process):
     raise AssertionError("no checkpoint")
 
 
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
     whole = start_training(tmp_path / "whole")
     assert whole.wait(300) == 0
@@ -251,9 +256,11 @@ def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
     assert process.returncode != 0
     assert "Traceback" not in stderr
     assert not out.exists()
-    if kill == signal.SIGINT:
-        assert process.returncode == 130
-        assert "interrupted" in stderr
+    if kill != signal.SIGKILL:
+        word = "interrupted" if kill == signal.SIGINT else "terminated"
+        assert process.returncode == 128 + kill
+        assert f"turbotag: {word}; --resume goes on from {checkpoint}\n" in stderr
+        assert sorted(os.listdir(tmp_path)) == ["m.checkpoint", "whole"]
     other = run("train", "--task", "ner", "--train", TRAIN, "-C", 2, "--resume", "-o", out)
     one_sentence(other, 1, "other data or options")
     resumed = start_training(out, "--resume")
@@ -262,6 +269,24 @@ def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
     # the header keeps the command, which differs; everything after it is equal
     assert ours[-(len(ours) // 2) :] == theirs[-(len(ours) // 2) :]
     assert not checkpoint.exists()
+
+
+def test_ctrl_c_does_not_wait_for_threads(tmp_path):
+    out = tmp_path / "out"
+    text = tmp_path / "text"
+    text.write_bytes((DEMO / "letter.txt").read_bytes() * 400)  # a block, for many seconds
+    command = [*TURBOTAG, "predict", "en", str(text), "--threads", "2", "-o", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals)
+    while not list(tmp_path.glob(".out.*.tmp")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    assert process.communicate(timeout=60)[1] == "turbotag: interrupted\n"
+    assert time.monotonic() - begin < 5
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == ["text"]
 
 
 ENOUGH_EPOCHS = {"dca": 400, "perceptron": 400, "mira": 400, "sgd": 400, "lbfgs": 220, "cg": 220}

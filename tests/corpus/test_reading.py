@@ -229,3 +229,20 @@ def test_rewriting_a_column_leaves_all_else_byte_for_byte(tmp_path_factory, text
             assert b == [*a[:3], b"X", *a[4:9], b"A=1"]
         else:
             assert old == new
+
+
+@pytest.mark.parametrize("size", [0, 5, 40])
+def test_a_file_that_changes_while_it_is_read(tmp_path, size):
+    path = tmp_path / "f"
+    path.write_text("a\nb\n\n" * 4)
+    blocks = stream(str(path), block_bytes=5)
+    next(blocks)
+    path.write_text("c" * size)
+    with pytest.raises(DataError, match="f: cannot be read: it was changed while it was read"):
+        list(blocks)
+    blocks = stream(str(path := tmp_path / "g"), block_bytes=5)
+    path.write_text("a\nb\n\n" * 4)
+    first = next(blocks)
+    (tmp_path / "h").write_text("c")
+    (tmp_path / "h").replace(path)  # the old file can still be read
+    assert first.n_tokens + sum(b.n_tokens for b in blocks) == 8

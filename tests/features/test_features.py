@@ -110,6 +110,15 @@ def test_crfsuite_attributes_with_values_and_escapes(tmp_path):
     assert found.keys[0] == found.keys[4]
 
 
+@pytest.mark.parametrize("number", ["1e11", "-1e11", "1e39", "inf", "-inf"])
+def test_huge_attribute_values_are_refused(tmp_path, number):
+    """A sum of them must fit into the float32 scores of a tagger."""
+    extractor = Extractor(templates.parse("attributes", "t"))
+    extractor.occurrences(block(tmp_path, "A\ta:1e10\tb:-1e10\n", "crfsuite"))
+    with pytest.raises(DataError, match=rf"line 1: '{number}' in 'c:{number}' is beyond 1e\+10"):
+        extractor.occurrences(block(tmp_path, f"A\tc:{number}\n", "crfsuite"))
+
+
 def test_bad_attribute_value_names_the_line(tmp_path):
     with pytest.raises(DataError, match=r"line 2: 'x' in 'b:x' is not a number"):
         Extractor(templates.parse("attributes", "t")).occurrences(

@@ -821,6 +821,27 @@ def test_second_order_with_several_roots(folder):
         assert np.mean(np.add.reduceat(heads == 0, block.sentences[:-1]) == 2) > 0.7
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("decoder", ["nonprojective", "projective"])
+def test_one_sentence_of_one_word(tmp_path, algorithm, decoder):
+    """There is one tree and one label: a stage has no features, or none that could differ."""
+    text = b"1\tYes\tyes\tINTJ\t_\t_\t0\troot\t_\t_\n\n"
+    hinge = {"mira": "svm", "egr": "svm", "perceptron": "perceptron"}
+    options = options_for(
+        "parse",
+        train=text,
+        decoder=decoder,
+        algorithm=algorithm,
+        loss=hinge.get(algorithm, "crf"),
+        epochs=3,
+    )
+    parser, result = train_parser(options, str(tmp_path / "m"))
+    assert result.certificate.gap == pytest.approx(0.0, abs=1e-9)
+    parsed = parser.parse(read(text), probabilities=True)
+    assert parsed.heads.tolist() == [0]
+    assert parsed.head_probability.tolist() == [1.0]
+
+
 @pytest.mark.parametrize("entropy", ["convex", "bethe"])
 def test_tiny_treebanks_with_parts(folder, short, entropy):
     one = folder / "one.conllu"

@@ -9,6 +9,7 @@ from safetensors.numpy import save
 
 from turbotag.errors import DataError
 from turbotag.models import store
+from turbotag.models.fitting import Checkpoint
 
 
 @pytest.fixture
@@ -74,3 +75,88 @@ def test_check_writable(tmp_path):
         store.check_writable(str(tmp_path))
     with pytest.raises(DataError, match="does not exist"):
         store.check_writable(str(tmp_path / "no" / "m"))
+
+
+def temporary(path, name="abcd1234"):
+    return path.parent / f".{path.name}.{name}.tmp"
+
+
+def test_temporary_files_of_killed_processes_are_removed_and_those_in_use_are_not(tmp_path):
+    path = tmp_path / "m"
+    other = tmp_path / ".m.checkpoint.abcd1234.tmp"
+    for stale in (temporary(path), temporary(path, "a_old_09"), other):
+        stale.write_bytes(b"half")
+    with store.replacing(str(path)) as f:  # of another process, as far as the lock can tell
+        f.write(b"first")
+        in_use = f.name
+        store.write_atomically(str(path), b"second")
+        assert os.path.exists(in_use)
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert sorted(os.listdir(tmp_path)) == [other.name, "m"]
+
+
+def test_a_process_that_ends_removes_what_it_has_begun(tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    with (
+        pytest.raises(DataError, match="cannot be written"),
+        store.held(str(path)),
+        store.replacing(str(path)) as f,
+    ):
+        f.write(b"new")
+        store.remove_unfinished()
+        assert os.listdir(tmp_path) == ["m"]
+    assert path.read_bytes() == b"old"
+
+
+def test_a_model_is_trained_by_one_process_at_a_time(tmp_path):
+    path = str(tmp_path / "m")
+    with store.held(path):
+        with pytest.raises(DataError, match=f"m: is being trained by process {os.getpid()}"):
+            store.held(path).__enter__()
+        with store.held(str(tmp_path / "n")):
+            assert sorted(os.listdir(tmp_path)) == [".m.lock", ".n.lock"]
+    (tmp_path / ".m.lock").write_text("process 1, which was killed")
+    with store.held(path), store.held(os.devnull), store.held(os.devnull):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_model_that_is_cut_while_it_is_read(model, monkeypatch):
+    """Mapped into memory, it would end the process with a bus error."""
+    store.save_file(model, "tagger", {}, {"x": np.arange(1 << 16)})
+    header = store._header
+
+    def cut(*arguments):
+        os.truncate(model, 4096)
+        return header(*arguments)
+
+    monkeypatch.setattr(store, "_header", cut)
+    with pytest.raises(DataError, match=r"truncated|changed while it was read"):
+        store.load_file(model, "tagger")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(DataError, match="permission denied"):
+            store.check_writable(str(path))
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    checkpoint = Checkpoint(str(tmp_path / "m"), "mark")
+    checkpoint.save({"W": np.arange(9.0)}, "{}")
+    arrays, state = checkpoint.load()
+    assert (arrays["W"].tolist(), state) == (list(range(9)), "{}")
+    data = bytearray(open(checkpoint.path, "rb").read())
+    for at in (*range(8, len(data), 5), len(data) - 1):
+        with open(checkpoint.path, "wb") as f:
+            f.write(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(DataError, match=r"m\.checkpoint: "):
+            checkpoint.load()

@@ -1,6 +1,9 @@
 """A tagger trained on the embedded corpus: files, probabilities, n-best, schemes, orders."""
 
 import io
+import math
+import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +12,19 @@ import pytest
 from tests.oracles import Enumerated
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError, UsageError
+from turbotag.features import compact
+from turbotag.models import memory
 from turbotag.models.evaluation import evaluate_files, evaluate_model
 from turbotag.models.gold import Options
 from turbotag.models.prediction import Output, predict
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
+from turbotag.structures.chain_problem import ChainProblem
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))
@@ -344,3 +355,135 @@ def test_damaged_models_are_refused(tmp_path, tagger):
     store.save_file(path, "tagger", {}, {"keys": tagger.keys, "weights": tagger.weights})
     with pytest.raises(DataError, match="is damaged"):
         Tagger.load(path)
+
+
+# ---- Extremes ------------------------------------------------------------------------------------
+
+
+SENTENCE = b"a\tN\nb\tV\na\tN\n\n"
+COLUMNS = {"format": "columns", "columns": ("word", "tag"), "target": "tag"}
+
+
+@pytest.mark.parametrize("C", [1e-12, 1e12])
+@pytest.mark.parametrize("beta", [1e-6, 1e6, float("inf")])
+def test_the_ends_of_what_is_legal(tmp_path, C, beta):
+    given = {"task": "pos", "train": SENTENCE, "beta": beta, "gamma": 1e6, "epochs": 5, **COLUMNS}
+    model, result = train(Options(C=C, **given), str(tmp_path / "m"))
+    assert np.isfinite(result.weights).all()
+    assert result.certificate.gap >= -1e-9 * max(1.0, result.certificate.primal)
+    assert np.isfinite(model.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"C": 1e-13}, "C is 1e-13: it must lie between 1e-12 and 1e+12"),
+        ({"C": 1e13}, "C is 10000000000000.0: it must lie between"),
+        ({"beta": 1e-7}, "beta is 1e-07: it is 'inf' or lies between 1e-06 and 1e+06"),
+        ({"beta": 1e7}, "beta is 10000000.0: it is 'inf' or lies between"),
+        ({"beta": 0.0}, "beta is 0.0: it is 'inf' or lies between"),
+        ({"gamma": 1e7}, "gamma is 10000000.0: it must lie between 0 and 1e+06"),
+        ({"gamma": float("nan")}, "gamma is nan: it must lie between"),
+    ],
+)
+def test_what_lies_beyond_is_refused(tmp_path, options, words):
+    with pytest.raises(UsageError, match=re.escape(words)):
+        train(Options("pos", SENTENCE, **COLUMNS, **options), str(tmp_path / "m"))
+
+
+def test_the_entropy_of_huge_potentials_is_not_overestimated(tmp_path):
+    """Rounding in log Z - s'nu once put the dual of eg-batch above the primal."""
+    params = {"accelerate": "no", "eta": 0.9}
+    loss = {"beta": 1e-6, "gamma": 1.0, "C": 1e12}
+    options = Options(
+        "pos", SENTENCE, algorithm="eg-batch", params=params, epochs=70, **loss, **COLUMNS
+    )
+    _, result = train(options, str(tmp_path / "m"))
+    assert result.certificate.gap >= 0.0
+
+
+@pytest.mark.parametrize("algorithm", ["sag", "sag-nus"])
+def test_sag_with_one_label(tmp_path, algorithm):
+    """No gradient: L_i is halved until lambda is all the curvature that is left."""
+    options = Options("pos", b"a\tN\nb\tN\n\na\tN\n", algorithm=algorithm, epochs=120, **COLUMNS)
+    model, result = train(options, str(tmp_path / "m"))
+    assert model.labels == ["N"]
+    assert not result.weights.any()
+    assert result.certificate.gap == 0.0
+
+
+@pytest.mark.parametrize("algorithm", ["sdca", "dca", "sgd", "lbfgs", "cg", "eg", "sag"])
+def test_attributes_of_the_largest_size(tmp_path, algorithm):
+    text = b"A\tw:1e10\tb\nB\tv:-1e10\n\nB\tw:1e10\n"
+    options = Options("pos", text, format="crfsuite", algorithm=algorithm, C=1e12, epochs=5)
+    model, _ = train(options, str(tmp_path / "m"))
+    assert np.isfinite(model.weights).all()
+    assert b"nan" not in tagged(model, text, marginals=True)
+
+
+@pytest.mark.parametrize("algorithm", ["sdca", "lbfgs"])
+def test_overflow_in_training_is_a_refusal(tmp_path, monkeypatch, algorithm):
+    """As a warning of NumPy, as a number that is not finite, or in what the file can hold."""
+    options = Options("pos", SENTENCE, algorithm=algorithm, epochs=3, **COLUMNS)
+    oracle = ChainProblem.oracle
+
+    def warning(self, *given):
+        np.full(2, 1e308) * 10.0
+        return oracle(self, *given)
+
+    def infinite(self, *given):
+        _, theta, nu = oracle(self, *given)
+        return math.inf, theta, nu
+
+    for broken in (warning, infinite):
+        with monkeypatch.context() as patch:
+            patch.setattr(ChainProblem, "oracle", broken)
+            with pytest.raises(UsageError, match=r"^training overflows with C = 1, beta = 1, "):
+                train(options, str(tmp_path / "m"))
+    monkeypatch.setattr(compact, "LARGEST", 1e-3)
+    with pytest.raises(UsageError, match=r"^training overflows with C = 1, beta = 1, "):
+        train(options, str(tmp_path / "m"))
+
+
+def test_a_training_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    labels = "".join(f"w{i}\tL{i}\n" for i in range(50)).encode()
+    for algorithm, words in (("sdca", "keeps less, as dca does"), ("dca", "labels or sentences")):
+        options = Options("pos", labels, algorithm=algorithm, epochs=1, **COLUMNS)
+        monkeypatch.setattr(memory, "available", lambda: 1e5)
+        with pytest.raises(DataError, match=r"training needs 0\.\d GB of memory") as e:
+            train(options, str(tmp_path / "m"))
+        assert str(e.value).endswith(words)
+        monkeypatch.setattr(memory, "available", lambda: 1e9)
+        train(options, str(tmp_path / "m"))
+
+
+def test_available_memory():
+    assert 1e7 < memory.available() <= math.inf
+    if resource is not None:
+        old = resource.getrlimit(resource.RLIMIT_AS)
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 38, old[1]))
+            assert memory.available() < 1 << 38
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, old)
+
+
+def test_memory_of_a_container(tmp_path, monkeypatch):
+    """What is only cached can be had."""
+    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    stat = "anon 5\nactive_file 2000\ninactive_file 3000\n"
+    for name, text in (("max", "10000\n"), ("current", "9000\n"), ("stat", stat)):
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert memory.available() == 6000.0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available() > 1e7
+
+
+@pytest.mark.parametrize("algorithm", ["lbfgs", "cg"])
+def test_no_thread_outlives_its_training(tmp_path, algorithm):
+    """SciPy's loop stands still between two iterations; it once stood there, with the data, on."""
+    before = threading.active_count()
+    for _ in range(3):
+        options = Options("pos", SENTENCE, algorithm=algorithm, epochs=2, **COLUMNS)
+        train(options, str(tmp_path / "m"))
+    assert threading.active_count() == before

@@ -226,6 +226,24 @@ def test_hildreth_solves_the_small_quadratic_programme(seed):
     assert value(a) == pytest.approx(best.fun, abs=1e-7)
 
 
+def test_hildreth_ends_where_a_tiny_cap_meets_constraints_that_are_alike():
+    """Slopes that differ by rounding alone would be traded for a thousand sweeps."""
+    gram = np.array([[66.0, 49.0, 49.0], [49.0, 76.0, 38.0], [49.0, 38.0, 76.0]])
+    gains = np.array([1.9999999869225968, 1.9999999869225389, 1.9999999869225389])
+    reads = []
+
+    class Watched(np.ndarray):
+        def __getitem__(self, key):
+            reads.append(key)
+            return super().__getitem__(key)
+
+    a = hildreth(gram.view(Watched), gains, 1e-12)
+    assert a.sum() == pytest.approx(1e-12)
+    slopes = gains - gram @ a
+    assert np.ptp(slopes) < 1e-11
+    assert len(reads) < 500
+
+
 def test_perceptron_adds_gold_and_subtracts_the_answer():
     problem = chain_problem(beta=math.inf, gamma=0.0)
     opt, W = algorithm("perceptron")(problem, LAM, rng()), np.zeros(problem.shape)

@@ -70,6 +70,17 @@ def test_scores_that_exponentials_cannot_hold(kernel, n, seed, pruned, signs):
     np.testing.assert_allclose(mu, mean, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e8, 1e13, 1e18, 1e24])
+def test_scores_that_rounding_decides(scale):
+    for seed in range(20):
+        s = sentence(4, seed, seed % 2 == 0, False)
+        for signs in (False, True):
+            total, mu = call(automata.automata, draw(s, seed, scale, signs), s)
+            assert np.isfinite(total)
+            assert mu.min() >= 0.0
+            assert mu.max() <= 1.0
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 6), st.integers(0, 10_000), st.booleans(), st.sampled_from([1.0, 20.0]))
 def test_plain_and_logarithmic_automata_agree(n, seed, pruned, scale):

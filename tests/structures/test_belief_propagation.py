@@ -53,6 +53,18 @@ def test_first_order_trees_with_large_scores(score):
     np.testing.assert_allclose(nu[:4], 0.5, atol=1e-2)
 
 
+@pytest.mark.parametrize("scale", [700.0, 1e8, 1e13, 1e18, 1e22])
+@pytest.mark.parametrize("beta", [1e-6, 1.0, 1e6])
+def test_any_scores_give_probabilities(scale, beta):
+    for seed in range(8):
+        s, rng = sentence(4, seed, seed % 2 == 0, True), np.random.default_rng(seed)
+        for theta in (s.draw(rng, scale, scale), scale * rng.choice([-1.0, 1.0], s.size)):
+            log_z, _, _, nu = run(theta, s, beta, rounds=30, damping=0.3, tolerance=1e-3)
+            assert np.isfinite(log_z)
+            assert nu.min() >= 0.0
+            assert nu.max() <= 1.0
+
+
 def factors(s, theta):
     """The sets of arcs that a factor other than TREE joins; one whose scores are all 0 does not."""
     found, score = [], dict(zip(s.names, theta.tolist(), strict=True))

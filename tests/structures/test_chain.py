@@ -67,6 +67,29 @@ def test_huge_potentials(order, masked, scale):
         np.testing.assert_allclose(nu, exact.marginals, atol=1e-9)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("scale", [1e6, 1e12, 1e16, 1e24])
+def test_potentials_that_rounding_decides(order, masked, scale):
+    """Whatever the potentials, every position has probabilities that sum to 1."""
+    T, K = 6, 3
+    for seed in range(10):
+        theta, mask, rng = draw(T, K, seed, masked, order, scale)
+        for potentials in (theta, scale * rng.choice([-1.0, 1.0], theta.size)):
+            nu, best = np.empty_like(theta), np.empty_like(theta)
+            log_z = inference(order).forward_backward(potentials, T, K, 1.0, *mask, nu)
+            assert nu.min() >= 0.0
+            np.testing.assert_allclose(nu[: T * K].reshape(T, K).sum(axis=1), 1.0, atol=1e-12)
+            assert nu[T * K : T * K + K * K].sum() == pytest.approx(T - 1)
+            top = inference(order).argmax(potentials, T, K, *mask, best)
+            assert log_z == pytest.approx(top, rel=1e-12, abs=10.0)
+            if order == 1:
+                log_z, mu, log_mu = cliques(potentials, T, K, mask)
+                assert mu.max() <= 1.0
+                assert np.isfinite(log_mu).all()
+                np.testing.assert_allclose(mu[: T * K].reshape(T, K).sum(axis=1), 1.0, atol=1e-12)
+
+
 @pytest.mark.parametrize(("T", "K"), [(1, 1), (1, 5), (4, 3), (6, 2)])
 def test_counts_sequences(T, K):
     nu = np.empty(T * K + K * K)

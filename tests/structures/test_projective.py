@@ -75,6 +75,23 @@ def test_huge_scores(single_root, scale, banned):
 
 
 @both
+@pytest.mark.parametrize("scale", [1e6, 1e10, 1e13, 1e16, 1e20, 1e26])
+def test_scores_that_rounding_decides(single_root, scale):
+    """Whatever the scores, marginals are those of some distribution over trees, near the best."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        for scores in (rng.choice([-1.0, 1.0], (5, 5)), rng.uniform(-1, 1, (7, 7))):
+            for beta in (1.0, 1.1e3):
+                log_z, marginals = inside_outside(scale * scores, single_root, beta)
+                assert marginals.min() >= 0.0
+                np.testing.assert_allclose(marginals[:, 1:].sum(axis=0), 1.0, atol=2e-3)
+                best = beta * projective.argmax(
+                    scale * scores, single_root, np.empty(len(scores) - 1, np.int32)
+                )
+                assert log_z == pytest.approx(best, rel=1e-12, abs=20.0)
+
+
+@both
 def test_a_tree_of_weight_zero_is_still_a_tree(single_root):
     """The best heads form a cycle, and every tree is exp(-1400) under them."""
     scores = np.array([[0.0, -700.0, -700.0], [0.0, 0.0, 700.0], [0.0, 700.0, 0.0]])

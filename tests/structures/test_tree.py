@@ -141,6 +141,22 @@ def test_huge_scores(single_root, scale, banned):
         check(signs, single_root, tolerance=1e-9)
 
 
+@both
+@pytest.mark.parametrize("scale", [1e6, 1e10, 1e13, 1e16, 1e20, 1e26])
+def test_scores_that_rounding_decides(single_root, scale):
+    """Whatever the scores, marginals are those of some distribution over trees, near the best."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        even = np.full((5, 5), -1.0)
+        even[rng.integers(0, 5), rng.integers(0, 5)] = 1.0
+        for scores in (rng.choice([-1.0, 1.0], (5, 5)), rng.uniform(-1, 1, (7, 7)), even):
+            for beta in (1.0, 1.1e3):
+                log_z, mu = marginals(scale * scores, single_root, beta)
+                check_sums(mu, single_root, tolerance=2e-3)
+                best = beta * argmax(scale * scores, single_root)[0]
+                assert log_z == pytest.approx(best, rel=1e-12, abs=20.0)
+
+
 @settings(max_examples=200, deadline=None)
 @given(cases, st.sampled_from([1.0, 1.6]))
 def test_scores_at_every_distance(case, stretch):
@@ -257,16 +273,16 @@ def test_the_only_tree(single_root):
         np.testing.assert_array_equal(found, heads)
 
 
-def tops(scores, single_root, beta):
+def tops(scores, single_root):
     """Scores of best heads as `marginals` takes them out."""
     n = len(scores) - 1
     top = np.zeros(n + 1)
     for m in range(1, n + 1):
-        heads = [beta * scores[h, m] for h in range(int(single_root), n + 1) if h != m]
+        heads = [scores[h, m] for h in range(int(single_root), n + 1) if h != m]
         top[m] = max(heads, default=0.0)
         top[m] = top[m] if top[m] > -np.inf else 0.0
     if single_root:
-        top[0] = (beta * scores[0, 1:] - top[1:]).max()
+        top[0] = (scores[0, 1:] - top[1:]).max()
     return top
 
 
@@ -278,20 +294,22 @@ def test_exponentials_and_logarithms_agree(case, beta, only_root):
     scores, rng = draw(n, seed, banned)
     if only_root:
         scores[1:, rng.integers(1, n + 1)] = -np.inf
-    top = tops(scores, single_root, beta)
+    top = tops(scores, single_root)
     if top[0] == -np.inf:
         return
     plain, logs = np.full_like(scores, np.nan), np.full_like(scores, np.nan)
     space = tree.space(len(scores) - 1)
-    log_z = tree._linear(space, scores, beta, single_root, top, plain)
-    other = tree._logarithmic(scores, beta, single_root, top, logs)
+    tree._relative(scores, beta, top, space.matrices[0])
+    other = tree._logarithmic(space.matrices[0], single_root, logs)
+    log_z = tree._linear(space, single_root, plain)
     if other == -np.inf:
         assert math.isnan(log_z)
         return
     assert log_z == pytest.approx(other, rel=1e-12, abs=1e-11)
     np.testing.assert_allclose(plain, logs, atol=1e-11)
     check_sums(logs, single_root)
-    assert marginals(scores, single_root, beta)[0] == log_z
+    expected = log_z + beta * math.fsum(top)
+    assert marginals(scores, single_root, beta)[0] == pytest.approx(expected, abs=1e-12)
 
 
 # ---- The best trees -----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -16,6 +16,9 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     help="Input format; by default it is told from the content.",
 )
+
+
+parting: list[Callable[[], str]] = []  # what to add when a signal ends the command, if anything
 
 
 def say(line: str) -> None:

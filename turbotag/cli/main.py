@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import importlib
 import os
+import signal
 import sys
+from typing import Any
 
 import click
 
 import turbotag
+from turbotag.cli.common import parting
 from turbotag.errors import TurbotagError
 
 COMMANDS = {
@@ -62,9 +67,14 @@ def cli(debug: bool) -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 success, 1 bad data, 2 bad usage, 130 interrupted."""
+    """Entry point. Exit codes: 0 success, 1 bad data, 2 bad usage, 130 interrupted, 143 terminated.
+
+    Without arguments it is the command of this process, whose signals it then handles.
+    """
     arguments = sys.argv[1:] if argv is None else argv
     debug = "--debug" in arguments
+    if argv is None:
+        _on_signals(_stop)
     try:
         code = cli.main(arguments, prog_name="turbotag", standalone_mode=False)
         sys.stdout.flush()
@@ -79,6 +89,34 @@ def main(argv: list[str] | None = None) -> None:
         if debug:
             raise
         sys.exit(_explain(e))
+    finally:
+        if argv is None:  # what is left to do is Python's own end
+            _on_signals(signal.SIG_DFL)
+
+
+def _on_signals(handler: Any) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup and a shell's & set it
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: object) -> None:
+    """Ctrl-C or SIGTERM: end here and now, with a sentence, and without temporary files.
+
+    An exception would wait for worker threads, and is lost if it is raised in a callback or in one
+    of the imports and caches that go on without what they cannot load.
+    """
+    _on_signals(signal.SIG_IGN)
+    try:
+        store = sys.modules.get("turbotag.models.store")
+        getattr(store, "remove_unfinished", lambda: None)()
+        word = "interrupted" if number == signal.SIGINT else "terminated"
+        line = "; ".join([f"turbotag: {word}", *(part for say in parting if (part := say()))])
+        with contextlib.suppress(OSError):
+            os.write(2, f"{chr(10) if os.isatty(2) else ''}{line}\n".encode())
+        atexit._run_exitfuncs()
+    finally:
+        os._exit(128 + number)
 
 
 def _explain(e: Exception) -> int:

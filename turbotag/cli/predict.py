@@ -87,6 +87,7 @@ def command(
     """
     from turbotag.models.pipeline import RAW, Pipeline, load
     from turbotag.models.prediction import Output, predict
+    from turbotag.models.store import replacing
 
     if nbest > 1 and (marginals or decode != "viterbi" or draw):
         raise click.UsageError("--nbest goes with none of --marginals, --decode and --draw")
@@ -147,35 +148,3 @@ def progress_bar(to_file: bool) -> Iterator[Callable[[int], object] | None]:
 
     with tqdm(unit=" tokens", unit_scale=True) as bar:
         yield bar.update
-
-
-class replacing:
-    """A file that appears under its name only when it has been written whole."""
-
-    def __init__(self, path: str):
-        self.path, self.temporary = path, f"{path}.{os.getpid()}.tmp"
-
-    def __enter__(self) -> IO[bytes]:
-        from turbotag.models.store import cannot_write, check_writable
-
-        check_writable(self.path)
-        self.direct = os.path.exists(self.path) and not os.path.isfile(self.path)
-        try:
-            self.file = open(self.path if self.direct else self.temporary, "wb")
-        except OSError as e:
-            raise cannot_write(self.path, e) from e
-        return self.file
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        from turbotag.models.store import cannot_write
-
-        try:
-            self.file.close()
-            if error is None and not self.direct:
-                os.replace(self.temporary, self.path)
-        except OSError as e:
-            error = error or e
-        if not self.direct and os.path.exists(self.temporary):
-            os.unlink(self.temporary)
-        if isinstance(error, OSError):
-            raise cannot_write(self.path, error) from error

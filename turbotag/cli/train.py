@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from turbotag.cli.common import announce_compilation, format_option, names, pairs, say
+from turbotag.cli.common import announce_compilation, format_option, names, pairs, parting, say
 
 ONLINE = ("sdca", "dca", "mira", "perceptron", "sgd", "eg", "sag", "sag-nus")
 ALGORITHMS = (*ONLINE, "lbfgs", "cg", "eg-batch", "egr")
@@ -112,6 +114,7 @@ class _Train(click.Command):
     help="sdca: how sentences are drawn [gap].",
 )
 @click.option("--nonuniform", type=float, help="sdca: share of draws that are not uniform [0.8].")
+@click.option("--precision", type=float, help="sdca --dual exact: of the line search [1e-3].")
 @click.option(
     "--accelerate", type=click.Choice(["yes", "no"]), help="eg-batch: accelerated steps [yes]."
 )
@@ -223,6 +226,7 @@ def command(
     dual: str | None,
     sampling: str | None,
     nonuniform: float | None,
+    precision: float | None,
     kbest: int | None,
     eta: float | None,
     accelerate: str | None,
@@ -259,6 +263,7 @@ def command(
         "dual": dual,
         "sampling": sampling,
         "nonuniform": nonuniform,
+        "precision": precision,
         "kbest": kbest,
         "eta": eta,
         "accelerate": accelerate,
@@ -298,6 +303,7 @@ def command(
     (check_parse if task == "parse" else check)(options)
     announce_compilation()
     echo = (lambda line: say(line) if line.startswith("warning") else None) if quiet else say
+    parting.append(lambda: _continues(output))
     result = (train_parser if task == "parse" else train)(
         options,
         output,
@@ -316,3 +322,11 @@ def command(
     else:
         proof = f"not certified, as Bethe's log Z is an approximation: {numbers}"
     echo(f"stopped: {result.stopped}\n{proof}\nwrote {output}")
+
+
+def _continues(output: str) -> str:
+    """What --resume would go on from."""
+    own = Path(output + ".checkpoint")
+    stages = own.parent.glob(f"{glob.escape(Path(output).name)}.*.checkpoint")
+    found = [str(p) for p in (own, *sorted(stages)) if p.exists()]
+    return f"--resume goes on from {' and '.join(found)}" if found else ""

@@ -25,7 +25,7 @@ class Format:
 
     def index(self, name: str) -> int | None:
         """Position of a column by name, alias or 1-based number; None if there is none."""
-        if name.isdigit():
+        if name.isdecimal() and len(name) < 10:
             return int(name) - 1 if 1 <= int(name) <= len(self.columns) else None
         for candidate in (name, *ALIASES.get(name, ())):
             if candidate in self.columns:
@@ -93,7 +93,8 @@ def _sample(data: bytes, limit: int = 200) -> list[str]:
         line = raw.decode("utf-8", "replace").rstrip("\r")
         if line.strip(" \t"):
             lines.append(line)
-        if len(lines) == limit:
+            limit -= not line.startswith("#")  # any number of comments may stand before tokens
+        if not limit:
             break
     return lines
 
@@ -104,8 +105,12 @@ def _fields(line: str, tabs: bool) -> list[str]:
 
 
 def has_token(data: bytes) -> bool:
-    """Whether a piece of a file has a line that is neither blank nor perhaps a comment."""
-    return any(not line.startswith("#") or "\t" in line for line in _sample(data))
+    """Whether the beginning of a file has a line that tells its format: one that is neither blank,
+    nor perhaps a comment, nor the mark of a document."""
+    return any(
+        not line.startswith("#") and _fields(line, False)[0] != "-DOCSTART-"
+        for line in _sample(data)
+    )
 
 
 def _is_id(field: str) -> bool:
@@ -129,15 +134,14 @@ def detect(
         raise UsageError(f"unknown format {name!r}: it is one of {', '.join(NAMES)}")
     lines = _sample(data)
     if name == "crfsuite":
-        no_tabs = not any("\t" in x for x in lines)
-        if lines and (_conll_line(lines[0]) or (no_tabs and " " in lines[0])):
+        first = lines[0] if lines else ""
+        if _conll_line(first) or (" " in first and "\t" not in first):
             raise DataError("is not a CRFsuite file: expected label<TAB>attribute<TAB>...", path, 1)
         return CRFSUITE
     if name in ("conllu", "conllx"):
         return CONLLU if name == "conllu" else CONLLX
     body = [line for line in lines if not line.startswith("#") or line.count("\t") == 9]
-    if not body:
-        body = lines
+    body = body or [line for line in lines if "\t" in line] or lines
     if not body:
         raise DataError("holds no tokens", path)
     tabs = "\t" in body[0]

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 EMPTY = np.uint64(0)  # no key is ever 0: see mix64
+WALK = 400  # keys that are hashes never lie so far from their places
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -55,8 +56,10 @@ def pack(strings: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpack(arena: np.ndarray, offsets: np.ndarray) -> list[str]:
-    """The inverse of `pack`."""
+    """The inverse of `pack`; ValueError if they are not from it."""
     data, cuts = arena.tobytes(), offsets.tolist()
+    if not cuts or cuts[0] or cuts[-1] != len(data) or (np.diff(offsets) < 0).any():
+        raise ValueError("offsets of strings are not in order")
     return [data[a:b].decode() for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
@@ -64,10 +67,6 @@ def hash_strings(strings: list[str]) -> np.ndarray:
     """Keys of a list of strings, equal to those of their UTF-8 bytes in a file."""
     arena, offsets = pack(strings)
     return hash_spans(arena, offsets[:-1], offsets[1:])
-
-
-def hash_string(string: str) -> int:
-    return int(hash_strings([string])[0])
 
 
 @njit(cache=True, nogil=True)
@@ -91,6 +90,24 @@ def _insert(keys, begin, slots, size, limit, rows, firsts):
             size += 1
         rows[i] = np.int32(slots[s, 1])
     return keys.size, size
+
+
+@njit(cache=True, nogil=True)
+def longest_walk(keys, shift, places, room):
+    """How far from its place, by some lower bits of key >> shift, a key lies at most in a table of
+    `places` with `room` keys each, where those that find no room go on to the next; more than WALK
+    if a place is that of 255 keys. Keys made to fall together would let a table take forever."""
+    counts = np.zeros(places, np.uint8)
+    for i in range(keys.size):
+        p = np.int64(keys[i] >> np.uint64(shift)) & (places - 1)
+        if counts[p] == 255:
+            return 2 * WALK
+        counts[p] += np.uint8(1)
+    longest, waiting = 0, 0
+    for p in range(places):
+        waiting = max(0, waiting + counts[p] - room)
+        longest = max(longest, waiting)
+    return longest
 
 
 @njit(cache=True, nogil=True)
@@ -126,6 +143,8 @@ class KeyTable:
     def of(cls, keys: np.ndarray) -> KeyTable:
         """The table in which keys[r], all distinct, has row r."""
         table = cls(2 * max(1, keys.size))
+        if longest_walk(keys, 0, table.slots.shape[0], 1) > WALK:
+            raise ValueError("keys are not those of features: too many fall together")
         rows, _ = table.insert(keys)
         if table.size != keys.size or (keys.size and rows[-1] != keys.size - 1):
             raise ValueError("keys are not distinct")

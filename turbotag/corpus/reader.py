@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -81,6 +83,39 @@ def display_name(path: Source | BinaryIO) -> str:
     return "<stdin>" if path == "-" else path
 
 
+class Steady(io.FileIO):
+    """A file that must not change while it is read: what it gives is what it held when opened."""
+
+    def __init__(self, path: str):
+        super().__init__(path)
+        self._opened = self._now()
+
+    def _now(self) -> tuple[int, int] | None:
+        now = os.fstat(self.fileno())
+        return (now.st_size, now.st_mtime_ns) if stat.S_ISREG(now.st_mode) else None
+
+    def _check(self) -> None:
+        if self._now() != self._opened:
+            raise OSError("it was changed while it was read")
+
+    def readinto(self, buffer: Any) -> int | None:  # type: ignore[override]
+        size = super().readinto(buffer)
+        if not size:
+            self._check()
+        return size
+
+    def read(self, size: int | None = -1) -> bytes:  # type: ignore[override]
+        data = super().read(size)
+        if not data or size is None or size < 0:
+            self._check()
+        return data
+
+    def readall(self) -> bytes:
+        data = super().readall()
+        self._check()
+        return data
+
+
 def open_binary(path: Source | BinaryIO) -> BinaryIO:
     """Open a source, unpacking .gz; failures become one sentence. An open file stays as it is."""
     if isinstance(path, bytes):
@@ -92,7 +127,9 @@ def open_binary(path: Source | BinaryIO) -> BinaryIO:
     try:
         if Path(path).is_dir():
             raise DataError("is a directory, not a file", path)
-        return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+        if path.endswith(".gz"):  # which has a checksum
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        return io.BufferedReader(Steady(path))
     except OSError as e:
         raise DataError((e.strerror or str(e)).lower(), path) from e
 
@@ -200,7 +237,8 @@ def _check_ids(block: Block) -> None:
     interner = Interner()
     ids = block.ids(0, interner)
     numbers = np.array(
-        [int(s) if _ID.fullmatch(s.encode()) else -1 for s in interner.strings], np.int64
+        [int(s) if _ID.fullmatch(s.encode()) and len(s) < 10 else -1 for s in interner.strings],
+        np.int64,
     )[ids]
     lengths = np.diff(block.sentences)
     expected = np.arange(block.n_tokens) - np.repeat(block.sentences[:-1], lengths) + 1

@@ -204,6 +204,8 @@ def mask(labels: list[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.nda
     if scheme == "iob1":  # only B is bound: it follows a span of its own type
         spans_before = before != O
         allowed = ~(prefix[None, :] == B) | (spans_before & same)
+        if (prefix == B).all():
+            return np.ones((K, K)), np.ones(K), np.ones(K)
         return allowed.astype(float), (prefix != B).astype(float), np.ones(K)
     allowed = ~after | (opening[:, None] & same)
     end = np.ones(K, bool)

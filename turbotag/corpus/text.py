@@ -396,8 +396,8 @@ def stream(file: BinaryIO, block_size: int = BLOCK_BYTES) -> Iterator[bytes]:
 def _decoded(file: BinaryIO, size: int) -> Iterator[str]:
     name = str(getattr(file, "name", "<text>"))
     read = getattr(file, "read1", file.read)  # a pipe's paragraphs are not held back
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    line = 1
+    decoder = codecs.getincrementaldecoder("utf-8")()  # utf-8-sig loses the first bytes of a mark
+    line, first = 1, True
     while True:
         try:
             data = read(size)
@@ -408,6 +408,8 @@ def _decoded(file: BinaryIO, size: int) -> Iterator[str]:
             raise DataError(f"byte 0x{byte:02x} is not valid UTF-8", name, line) from None
         except (OSError, EOFError, zlib.error) as e:
             raise DataError(f"cannot be read: {e}", name) from e
+        if first and text:
+            text, first = text.removeprefix("\ufeff"), False
         yield text
         if not data:
             return

@@ -71,5 +71,7 @@ class Edits:
         if len(self._starts) > 1:
             order = np.argsort(starts, kind="stable")
             starts, ends, choice = starts[order], ends[order], choice[order]
+        if (starts[1:] < ends[:-1]).any():
+            raise ValueError("two replacements overlap")
         arena, offsets = pack(self._strings)
         return splice(self.block.buf[begin:end], starts, ends, choice, arena, offsets).tobytes()

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import combine, hash_string, mix64
+from turbotag.corpus.hashing import combine, hash_strings, mix64
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features.extract import BOUNDARY, Extractor
-from turbotag.features.templates import MAX_OFFSET, Atom
+from turbotag.features.templates import FLAGS, MAX_OFFSET, Atom
 from turbotag.features.words import attribute
 
 ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
@@ -35,7 +35,7 @@ START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)  # see
 START_PLACE, END_PLACE = -1_000, -10_000
 PLAIN, EACH, SET, COUNT = range(4)
 RELATIONS = "mglraz"
-_SIDE = re.compile(r"([hmsglraz]):([A-Za-z_]\w*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d+)\])?")
+_SIDE = re.compile(r"([hmsglraz]):([A-Za-z_]\w*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d{1,9})\])?")
 _BETWEEN = re.compile(r"(b|set|count):(\w+)")
 _KINDS = {"b": EACH, "set": SET, "count": COUNT}
 DISTANCES = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # upper ends of the buckets
@@ -57,7 +57,7 @@ class ArcTemplate:
         parts = [f"{relation}:{atom}" for relation, atom in (*self.head, *self.mod)]
         if self.kind != PLAIN:
             parts.append(f"{('', 'b', 'set', 'count')[self.kind]}:{self.between}")
-        return " ".join([*parts, ("", "dir", "dist")[self.arc]]).strip()
+        return " ".join([*parts, ("", "dir", "dist")[self.arc]]).strip() or "no"
 
 
 def parse(lines: str, path: str) -> list[ArcTemplate]:
@@ -101,7 +101,7 @@ def _atom(match: re.Match[str]) -> Atom | None:
     column, attr, offset = match[2], match[3] or "", int(match[4] or 0)
     if not attr and attribute(column):
         column, attr = "word", column
-    if (attr and not attribute(attr)) or abs(offset) > MAX_OFFSET or column == "gaz":
+    if (attr and not attribute(attr)) or abs(offset) > MAX_OFFSET or column in ("gaz", *FLAGS):
         return None  # parsers have no gazetteers
     return Atom(column, attr, offset)
 
@@ -144,15 +144,16 @@ class ArcExtractor:
         between = sorted({t.between for t in self.templates if t.kind in (EACH, SET)})
         self._between = np.array([at[c, ""] for c in between], np.int64)
         self._upos = at.get(("upos", ""), -1)
-        self._counted = np.array([hash_string(c) for c in counted], np.uint64)
+        self._counted = hash_strings(counted)
         self._kind = np.array([t.kind for t in self.templates], np.int64)
         names = {PLAIN: [""], EACH: between, SET: between, COUNT: counted}
         self._which = np.array([names[t.kind].index(t.between) for t in self.templates], np.int64)
         self._arc = np.array([t.arc for t in self.templates], np.int64)
         self._heads = _side("h", [t.head for t in self.templates], self.templates, at)
         self._mods = _side("m", [t.mod for t in self.templates], self.templates, at)
-        self._arc_keys = np.array(
-            [[0] * 64] + [[hash_string(f"{k}{v}") for v in range(64)] for k in _ARC], np.uint64
+        self._arc_keys = np.zeros((1 + len(_ARC), 64), np.uint64)
+        self._arc_keys[1:] = hash_strings([f"{k}{v}" for k in _ARC for v in range(64)]).reshape(
+            -1, 64
         )
 
     def keys(
@@ -193,7 +194,7 @@ def _side(
     """Seeds, first atom of each template; source, offset and relation of each atom."""
     flat = [x for a in atoms for x in a]
     return (
-        np.array([hash_string(f"{side} {t}") for t in templates], np.uint64),
+        hash_strings([f"{side} {t}" for t in templates]),
         np.cumsum([0, *(len(a) for a in atoms)]).astype(np.int64),
         np.array([at[x.source] for _, x in flat], np.int64),
         np.array([x.offset for _, x in flat], np.int64),

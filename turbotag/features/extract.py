@@ -12,16 +12,17 @@ import re
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import Interner, combine, hash_string, hash_strings, mix64
+from turbotag.corpus.hashing import Interner, combine, hash_strings, mix64
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features.gazetteer import POSITIONS, Gazetteer
 from turbotag.features.templates import FLAGS, MAX_ATOMS, Template, text
 from turbotag.features.words import attribute
 
-MAX_STRINGS = 500_000  # an extractor that has seen more values forgets them: memory stays bounded
+MAX_STRINGS = 100_000  # an extractor that has seen more forgets them: some 40 MB
 BOUNDARY = np.uint64(0x626F756E64617279)  # the value of every attribute outside the sentence
 OUTSIDE = -2  # its id in `origins`
+LARGEST = 1e10  # value of an attribute: times the largest weight, float32 still holds it
 _UNESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*:")
 
 
@@ -52,8 +53,12 @@ class Extractor:
         self.attributes = () in templates
         self.templates = [t for t in _with_gazetteers(templates, self.gazetteers) if t]
         self.sources = sorted({a.source for t in self.templates for a in t})
+        names = {f"gaz:{g.name}" for g in self.gazetteers}
+        for column, _ in self.sources:
+            if column.startswith("gaz:") and column not in names:
+                raise DataError(f"the templates need gazetteer {column[4:]!r}, which is not given")
         at = {s: n for n, s in enumerate(self.sources)}
-        self._seeds = np.array([hash_string(text(t)) for t in self.templates], np.uint64)
+        self._seeds = hash_strings([text(t) for t in self.templates])
         self._first = np.cumsum([0, *(len(t) for t in self.templates)]).astype(np.int64)
         self._atom_source = np.array([at[a.source] for t in self.templates for a in t], np.int64)
         self._atom_offset = np.array([a.offset for t in self.templates for a in t], np.int64)
@@ -157,9 +162,10 @@ class Extractor:
                         value = float(number)
                     except ValueError:
                         value = np.nan
-                    if not np.isfinite(value):
+                    if not abs(value) <= LARGEST:
                         where = int(token[np.flatnonzero(ids == n)[0]])
-                        raise block.error(f"{number!r} in {string!r} is not a number", where)
+                        kind = "not a number" if np.isnan(value) else f"beyond {LARGEST:g}"
+                        raise block.error(f"{number!r} in {string!r} is {kind}", where)
             if "\\" in name:
                 name = name.replace("\\:", ":").replace("\\\\", "\\")
             self._attribute_names.append(name)
@@ -215,6 +221,24 @@ class Extractor:
         """Values of every column, by id, for `describe`."""
         names = {c: i.strings for c, i in self.interners.items() if c != "attribute"}
         return {**names, "attribute": self._attribute_names} if self.attributes else names
+
+    def check_origins(self, origins: np.ndarray, vocabulary: dict[str, list[str]]) -> None:
+        """ValueError unless `describe` can name all rows."""
+        which = origins[:, 0]
+        last = len(self.templates) - (not self.attributes)
+        wrong = bool(((which < 0) | (which > last)).any())
+        for j, template in enumerate([*self.templates, None]):
+            rows = origins[which == j]
+            for n, atom in enumerate(template or (None,), 1):
+                column = "attribute" if atom is None else atom.column
+                if column not in FLAGS:
+                    gaz = column.startswith("gaz:")
+                    values = POSITIONS if gaz else vocabulary.get(column, [])
+                    outside = atom is not None and rows[:, n] == OUTSIDE
+                    inside = (rows[:, n] >= 0) & (rows[:, n] < len(values))
+                    wrong |= not (inside | outside).all()
+        if wrong:
+            raise ValueError("names of features point outside the vocabulary")
 
     def describe(self, origin: list[int], vocabulary: dict[str, list[str]]) -> str:
         """A readable feature name such as `word[-1]=the pos[0]=NN`, from a row of `origins`."""

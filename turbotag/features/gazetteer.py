@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 from numba import njit
 
 from turbotag.corpus.hashing import KeyTable, combine, hash_strings
-from turbotag.corpus.reader import open_binary
+from turbotag.corpus.reader import Source, display_name, open_binary
 from turbotag.errors import DataError
 
 POSITIONS = ["", "U", "B", "I", "L"]  # no match; the only word of one; first, inner, last
@@ -36,16 +38,16 @@ class Gazetteer:
         return cls(name, table.keys(), whole)
 
     @classmethod
-    def read(cls, name: str, path: str) -> Gazetteer:
+    def read(cls, name: str, path: Source) -> Gazetteer:
         """From a UTF-8 file; blank lines and lines that open with '#' are left out."""
         with open_binary(path) as f:
             try:
                 lines = f.read().decode("utf-8-sig").splitlines()
-            except (OSError, UnicodeDecodeError) as e:
-                raise DataError(f"cannot be read as a gazetteer: {e}", path) from e
+            except (OSError, EOFError, zlib.error, UnicodeDecodeError) as e:
+                raise DataError(f"cannot be read as a gazetteer: {e}", display_name(path)) from e
         names = [s for line in lines if (s := line.strip()) and not s.startswith("#")]
         if not names:
-            raise DataError("holds no names", path)
+            raise DataError("holds no names", display_name(path))
         return cls.of(name, names)
 
     def match(self, lower: np.ndarray, sentences: np.ndarray) -> np.ndarray:

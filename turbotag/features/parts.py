@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import hash_string
+from turbotag.corpus.hashing import hash_strings
 from turbotag.errors import DataError
 from turbotag.features.arcs import (
     END_PLACE,
@@ -39,13 +39,13 @@ class PartExtractor:
                 )
         self._arc = np.array([t.arc for t in templates], np.int64)
         self._sides = [self._side(role, atoms, words) for role in roles]
-        self._codes = np.array([hash_string(f"{kind} {n}") for n in range(128)], np.uint64)
+        self._codes = hash_strings([f"{kind} {n}" for n in range(128)])
 
     def _side(self, role: str, atoms: list, words: Words) -> tuple[np.ndarray, ...]:
         mine = [[a for r, a in found if r == role] for found in atoms]
         flat = [a for found in mine for a in found]
         return (
-            np.array([hash_string(f"{self.kind} {role} {t}") for t in self.templates], np.uint64),
+            hash_strings([f"{self.kind} {role} {t}" for t in self.templates]),
             np.cumsum([0, *(len(m) for m in mine)]).astype(np.int64),
             np.array([words.at[a.source] for a in flat], np.int64),
             np.array([a.offset for a in flat], np.int64),

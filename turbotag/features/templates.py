@@ -28,7 +28,7 @@ from turbotag.features.words import attribute
 
 FLAGS = ("bias", "first", "last")
 ATTRIBUTES_LINE = "attributes"
-_ATOM = re.compile(r"([A-Za-z_][\w:-]*)(?:\.([a-z]+[0-9]?))?\[(-?\d+)(?:\.\.(-?\d+))?\]")
+_ATOM = re.compile(r"([A-Za-z_][\w:-]*)(?:\.([a-z]+[0-9]?))?\[(-?\d{1,9})(?:\.\.(-?\d{1,9}))?\]")
 MAX_ATOMS, MAX_OFFSET = 4, 9
 
 
@@ -72,7 +72,7 @@ def _atoms(word: str) -> list[Atom] | None:
     column, attr = match[1], match[2] or ""
     if not attr and attribute(column):
         column, attr = "word", column
-    if attr and not attribute(attr):
+    if column in FLAGS or (attr and not attribute(attr)):
         return None
     low = int(match[3])
     high = low if match[4] is None else int(match[4])

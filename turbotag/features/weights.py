@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from turbotag.corpus.hashing import WALK, longest_walk
+
 SLOTS, WORDS, BATCH = 7, 8, 64
 LOW = np.uint64(0x0101010101010101)
 HIGH = np.uint64(0x8080808080808080)
@@ -36,6 +38,8 @@ class WeightTable:
         self.lines[:] = 0
         self.lines[:, 0] = NO_SLOT
         kept = weights[used].astype(np.float32).view(np.uint32).astype(np.uint64)
+        if longest_walk(keys[used], 32, buckets, SLOTS) > WALK:
+            raise ValueError("keys are not those of features: too many fall together")
         _fill(keys[used], kept, self.lines)
 
     def sums(self, keys: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ from turbotag import losses
 from turbotag.corpus import schemes
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError, UsageError
-from turbotag.models import store
+from turbotag.features import compact
+from turbotag.models import memory, store
 from turbotag.models.gold import CONSTRAINTS, TASKS, Echo, Options
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.problem import Problem
 from turbotag.optim.run import Limits, LoadState, Result, run
 from turbotag.optim.trace import Trace
+
+LEAST_C, MOST_C = 1e-12, 1e12  # scripts/torture/extremes.py trains at both
+COPIES = 6  # of the weights and of a sentence's parts: what any training needs at once
 
 
 def sha256(block: Block) -> str:
@@ -58,8 +62,8 @@ def check(options: Options) -> None:
         raise UsageError(f"unknown task {options.task!r}: it is one of {', '.join(TASKS)}")
     loss = losses.loss(options.loss, options.beta, options.gamma)
     algorithm(options.algorithm).check(loss.beta, loss.gamma, options.params)
-    if not (options.C > 0 and np.isfinite(options.C)):
-        raise UsageError(f"C is {options.C}: it must be positive and finite")
+    if not LEAST_C <= options.C <= MOST_C:
+        raise UsageError(f"C is {options.C}: it must lie between {LEAST_C:g} and {MOST_C:g}")
     if options.epochs is not None and options.epochs < 1:
         raise UsageError(f"epochs is {options.epochs}: it must be at least 1")
     if options.stop_gap is not None and not options.stop_gap > 0:
@@ -108,7 +112,7 @@ class Checkpoint:
 
     def save(self, arrays: dict[str, np.ndarray], state: str) -> None:
         if self.regular:  # nothing is put beside /dev/null
-            header = {"mark": self.mark, "state": state}
+            header = {"mark": self.mark, "state": state, "sha256": _digest(arrays, state)}
             store.save_file(self.path, "checkpoint", header, arrays)
 
     def load(self) -> LoadState | None:
@@ -120,11 +124,25 @@ class Checkpoint:
             raise DataError(
                 "is of a training with other data or options; remove it or repeat them", self.path
             )
-        return arrays, header["state"]
+        state = header.get("state")
+        if not isinstance(state, str) or header.get("sha256") != _digest(arrays, state):
+            raise DataError("is damaged; remove it to train from the start", self.path)
+        return arrays, state
 
     def remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             Path(self.path).unlink()
+        if self.regular:
+            store.remove_stale(self.path)
+
+
+def _digest(arrays: dict[str, np.ndarray], state: str) -> str:
+    """Of all that a checkpoint holds, so that a damaged one is not continued."""
+    found = hashlib.sha256(state.encode(errors="replace"))
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype} {array.shape} ".encode() + array.tobytes())
+    return found.hexdigest()
 
 
 @dataclass
@@ -167,31 +185,74 @@ def fit(
     checkpoint_seconds: float = 30.0,
 ) -> Fitted:
     """Run the optimizer that `options` ask for, from a checkpoint if there is one to resume."""
-    optimizer = algorithm(options.algorithm)(
-        problem,
-        1.0 / (options.C * problem.n),
-        np.random.default_rng(options.seed),
-        **options.params,
-    )
-    echo(
-        f"{optimizer.name}, beta {problem.beta:g}, gamma {problem.gamma:g}, "
-        f"lambda {optimizer.lam:.4g}, state {optimizer.state_bytes / 1e6:.1f} MB"
-    )
-    saved = checkpoint.load() if resume else None
-    if saved:
-        echo(f"resuming from {checkpoint.path}")
-    elif start is not None:
-        optimizer.start(start)
-    result = run(
-        optimizer, limits(options), trace, dev_score, checkpoint.save, checkpoint_seconds, saved
-    )
+    chosen = algorithm(options.algorithm)
+    exact = options.params.get("dual") == "exact" and getattr(problem, "has_cliques", False)
+    size = problem.clique_size if exact else problem.size  # type: ignore[attr-defined]
+    check_memory(problem.shape, np.array([size(i) for i in range(problem.n)]), options)
+    with _overflow_refused(problem, options):
+        optimizer = chosen(
+            problem,
+            1.0 / (options.C * problem.n),
+            np.random.default_rng(options.seed),
+            **options.params,
+        )
+        echo(
+            f"{optimizer.name}, beta {problem.beta:g}, gamma {problem.gamma:g}, "
+            f"lambda {optimizer.lam:.4g}, state {optimizer.state_bytes / 1e6:.1f} MB"
+        )
+        saved = checkpoint.load() if resume else None
+        if saved:
+            echo(f"resuming from {checkpoint.path}")
+        elif start is not None:
+            optimizer.start(start)
+        result = run(
+            optimizer,
+            limits(options),
+            trace,
+            dev_score,
+            checkpoint.save,
+            checkpoint_seconds,
+            saved,
+            checkpoint.path,
+        )
+        certificate = result.certificate.as_dict()
+        if not np.isfinite([*certificate.values()]).all():
+            raise FloatingPointError(f"certificate {certificate}")
+        if not (np.abs(result.weights) < compact.LARGEST).all():
+            raise FloatingPointError("weights are too large for a model file")
     settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
     return Fitted(
         result,
-        {
-            "algorithm": settings,
-            "certificate": result.certificate.as_dict(),
-            "epochs": optimizer.epochs,
-        },
+        {"algorithm": settings, "certificate": certificate, "epochs": optimizer.epochs},
         problem.certified,
     )
+
+
+def check_memory(shape: tuple[int, int], sizes: np.ndarray, options: Options) -> None:
+    """Refuse a training that does not fit: ten thousand labels have 1e8 transitions.
+
+    shape: of the weights; sizes: (n,) numbers that are kept of each sentence, where any are.
+    """
+    (rows, K), kept, longest = shape, algorithm(options.algorithm).kept, int(sizes.max())
+    need = 8.0 * (kept * float(sizes.sum()) + COPIES * (rows * K + longest))
+    free = memory.available()
+    if need > free:
+        less = ", or an algorithm that keeps less, as dca does" if kept else ""
+        raise DataError(
+            f"training needs {need / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are free: "
+            f"{rows} rows of {K} weights, {sizes.size} sentences with up to {longest} parts; "
+            f"take fewer labels or sentences{less}"
+        )
+
+
+@contextlib.contextmanager
+def _overflow_refused(problem: Problem, options: Options) -> Iterator[None]:
+    """Settings are within bounds, but values in the data may be of any size."""
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        try:
+            yield
+        except (FloatingPointError, OverflowError) as e:
+            raise UsageError(
+                f"training overflows with C = {options.C:g}, beta = {problem.beta:g}, gamma = "
+                f"{problem.gamma:g}: choose values, of these or in the data, that are nearer to 1"
+            ) from e

@@ -179,7 +179,8 @@ def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | No
 def sorted_labels(corpus: Corpus) -> list[str]:
     """Labels in alphabetical order, with corpus.ids renumbered to it."""
     labels = sorted(corpus.strings)
-    corpus.ids = np.array([labels.index(s) for s in corpus.strings], np.int32)[corpus.ids]
+    at = {label: n for n, label in enumerate(labels)}
+    corpus.ids = np.array([at[s] for s in corpus.strings], np.int32)[corpus.ids]
     corpus.strings = labels
     return labels
 

@@ -16,11 +16,27 @@ from turbotag.features import compact
 from turbotag.features.arcs import ArcExtractor, Words
 from turbotag.features.parts import ROLES, PartExtractor
 from turbotag.features.weights import WeightTable
+from turbotag.losses import LEAST_BETA, MOST_BETA
 from turbotag.models import store
+from turbotag.models.checks import PROVENANCE, check_entry, check_names, expect, fitting
+from turbotag.models.tensors import Entries
 from turbotag.structures import parts, projective, pruning, second_order, tree
 from turbotag.structures.second_order import Approximation
 
 PACKED = ("counts", "lows", "weights", "scales")  # arrays of a stage (features/compact)
+STAGES = ("prune", "arc", "label")
+DECODERS = ("nonprojective", "projective")
+PART_FILES = {"cs": "siblings", "gp": "grandparents", "as": "all-siblings"}
+SCORE = {"uas": float, "las": (float, None), "convention": str}
+HEADER = PROVENANCE | {
+    "decoder": str,
+    "single_root": bool,
+    "templates": {"*": str},
+    "parts": [str],
+    "approximation": {"entropy": str, "rounds": int, "damping": float, "tolerance": float},
+    "tags": str,
+    "scores?": {"*": {"conventions": {"*": SCORE}}},
+}
 Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
 
 
@@ -242,8 +258,8 @@ class Parser:
         if out.head_probability is not None and out.label_probability is not None:
             words = np.arange(heads.size)
             out.head_probability[at] = mu[heads, words + 1]
-            scaled = self.beta * (labels - labels.max(axis=1, keepdims=True))
-            p = np.exp(scaled.astype(np.float64))
+            below = (labels - labels.max(axis=1, keepdims=True)).astype(np.float64)
+            p = np.exp(self.beta * below)
             out.label_probability[at] = p[words, out.labels[at]] / p.sum(axis=1)
 
     # ---- Files -----------------------------------------------------------------------------------
@@ -253,13 +269,35 @@ class Parser:
 
     @classmethod
     def load(cls, path: str) -> Parser:
-        header, arrays = store.load_file(path, "parser")
-        try:
-            if "arc" not in header["templates"]:
-                raise ValueError("it has no arc templates")
+        header, arrays = store.load_file(path, "parser", wanted=_arrays)
+        with fitting(path):
             return cls(header, arrays)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
-            raise DataError(f"is damaged: its parts do not fit together ({e})", path) from e
+
+
+def _arrays(header: dict[str, Any], entries: Entries) -> list[str]:
+    """The arrays to be read of a file whose header and shapes are a parser's; else ValueError."""
+    check_entry(header, HEADER, "header")
+    labels, texts = header["labels"], header["templates"]
+    check_names(labels, "labels")
+    if not labels or "arc" not in texts or not texts.keys() <= {*STAGES, *ROLES}:
+        raise ValueError(f"{len(labels)} labels, templates of {', '.join(texts)}")
+    if {PART_FILES.get(p, p) for p in header["parts"]} != texts.keys() & ROLES.keys():
+        raise ValueError(f"parts {', '.join(header['parts'])}, templates of {', '.join(texts)}")
+    if header["decoder"] not in DECODERS or (header["parts"] and header["decoder"] != DECODERS[0]):
+        raise ValueError(f"decoder {header['decoder']!r:.20}")
+    beta = float(header["loss"]["beta"])
+    if not (LEAST_BETA <= beta <= MOST_BETA or beta == np.inf):
+        raise ValueError(f"beta {beta}")
+    Approximation(**header["approximation"]).check()
+    found = []
+    for stage in [s for s in STAGES if s in texts]:
+        n = expect(entries, f"{stage}.lows", "uint16", (None,))
+        expect(entries, f"{stage}.counts", "uint8 uint16", (compact.HIGHS,))
+        vector = stage != "label"
+        expect(entries, f"{stage}.weights", "int8", (n,) if vector else (n, len(labels)))
+        expect(entries, f"{stage}.scales", "float32", (1,) if vector else (n,))
+        found += [f"{stage}.{name}" for name in PACKED]
+    return found
 
 
 @njit(cache=True, nogil=True)

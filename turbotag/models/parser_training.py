@@ -21,7 +21,7 @@ from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import predicted_tags
-from turbotag.models.parser import PACKED, Parser, Scanner
+from turbotag.models.parser import PACKED, PART_FILES, Parser, Scanner
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
@@ -32,7 +32,6 @@ from turbotag.structures.second_order_problem import BetheProblem, BoundProblem,
 
 CROSSING = ("lift", "skip")
 SERVES = {"convex": ("dca", "sdca", "sgd"), "bethe": ("dca", "sgd")}  # second-order parts
-PART_FILES = {"cs": "siblings", "gp": "grandparents", "as": "all-siblings"}
 ROUNDS = {  # where nothing else is asked for
     "convex": Approximation("convex", 8, 0.5, 1e-4),
     "bethe": Approximation("bethe", 30, 0.3, 1e-3),
@@ -95,7 +94,8 @@ def read_treebank(block: Block, scanner: Scanner, single_root: bool) -> Treebank
 
 def sort_labels(bank: Treebank) -> list[str]:
     labels = sorted(bank.strings)
-    order = np.array([labels.index(s) for s in bank.strings], np.int32)
+    at = {label: n for n, label in enumerate(labels)}
+    order = np.array([at[s] for s in bank.strings], np.int32)
     bank.labels, bank.strings = order[bank.labels], labels
     return labels
 
@@ -532,13 +532,10 @@ def check_parse(options: Options) -> None:
         raise UsageError("--entropy bethe needs a loss with finite beta")
     if options.parts and options.params.get("sampling") in ("importance", "gap-importance"):
         raise UsageError("--parts has no bound of its features: use --sampling gap")
-    approximate = approximation(options)
-    if approximate.rounds < 1:
-        raise UsageError(f"rounds is {approximate.rounds}: it must be 1 or more")
-    if not 0.0 <= approximate.damping < 1.0:
-        raise UsageError(f"damping is {approximate.damping}: it must lie between 0 and 1")
-    if not approximate.tolerance >= 0.0:
-        raise UsageError(f"tolerance is {approximate.tolerance}: it must not be negative")
+    try:
+        approximation(options).check()
+    except ValueError as e:
+        raise UsageError(str(e)) from e
     if options.parts and options.decoder == "projective":
         raise UsageError("--parts needs the non-projective decoder")
     if options.parts and not options.prune:
@@ -570,7 +567,19 @@ def train_parser(
     Each stage has a checkpoint, output + '.STAGE.checkpoint', while training runs.
     """
     check_parse(options)
-    store.check_writable(output)
+    with store.held(output):
+        return _train(options, output, trace, echo, command, resume, checkpoint_seconds)
+
+
+def _train(
+    options: Options,
+    output: str,
+    trace: Trace | None,
+    echo: Echo,
+    command: str,
+    resume: bool,
+    checkpoint_seconds: float,
+) -> tuple[Parser, Result]:
     training = ParserTraining(options, output, echo, resume, checkpoint_seconds)
     if options.prune:
         training.prune()

@@ -20,7 +20,7 @@ from turbotag.models.parser import Parsed, Parser, Scanner
 from turbotag.models.pipeline import Model, Pipeline, filled
 from turbotag.models.tagger import Tagger
 
-HEAD, LABEL = 6, 7  # columns of CoNLL-U and CoNLL-X
+HEAD, LABEL, NOTES = 6, 7, 9  # columns of CoNLL-U and CoNLL-X
 Extractors = Extractor | Scanner | list[Extractor | Scanner]
 
 
@@ -247,7 +247,9 @@ def _put_tags(
         edits.replace(0, strings, ids)
     elif fmt.ids:
         notes = [""] * edits.n_tokens
-        if at is not None:
+        if at == NOTES:  # the tag and what is said of it share a column
+            notes = [strings[i] for i in ids.tolist()]
+        elif at is not None:
             edits.replace(at, strings, ids)
         else:
             name = tagger.header["task"].upper()
@@ -259,7 +261,9 @@ def _put_tags(
                 n if p == "_" else f"{n}|EntityProb={p}".lstrip("|")
                 for n, p in zip(notes, entity, strict=True)
             ]
-        if at is None or token is not None:
+        if at == NOTES:
+            edits.replace(at, notes, each)
+        elif at is None or token is not None:
             edits.note(notes, each)
     else:
         if at is None:

@@ -6,49 +6,189 @@ import contextlib
 import errno
 import json
 import os
-import tempfile
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from turbotag.corpus.reader import Steady
 from turbotag.errors import DataError
+from turbotag.models.checks import fitting
+from turbotag.models.tensors import Entries, read_array, read_entries, read_json
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT_VERSION = 1
 _KEY = "turbotag"  # one metadata entry: several would be written in random order
+Wanted = Callable[[dict[str, Any], Entries], Iterable[str]]
+_unfinished: set[str] = set()  # files of this process that must not outlive it
 
 
 def write_atomically(path: str, data: bytes) -> None:
     """Write to a temporary name in the same folder and rename: the old file or the new one."""
-    target = Path(path)
-    if target.exists() and not target.is_file():  # a device or a pipe cannot be renamed over
+    with replacing(path) as f:
+        f.write(data)
+
+
+class replacing:
+    """A file that appears under its name only when it has been written whole.
+
+    Until then it is .NAME.XXXXXXXX.tmp in the same folder, locked: one that nobody holds is of a
+    process that was killed, and is removed when NAME is written next.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.temporary: str | None = None
+
+    def __enter__(self) -> IO[bytes]:
+        check_writable(self.path)
         try:
-            with open(target, "wb") as f:
-                f.write(data)
+            if _is_device(self.path):
+                self.file = open(self.path, "wb")
+            else:
+                remove_stale(self.path)
+                self._open()
         except OSError as e:
-            raise cannot_write(path, e) from e
+            raise cannot_write(self.path, e) from e
+        return self.file
+
+    def _open(self) -> None:
+        target = Path(self.path)
+        while True:
+            self.temporary = str(target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp")
+            _unfinished.add(self.temporary)
+            try:
+                self.file = open(self.temporary, "xb")
+                if _lock(self.file, self.temporary):
+                    return
+                self.file.close()
+            except BlockingIOError:  # another process takes it for stale
+                self.file.close()
+            except OSError:
+                _unfinished.discard(self.temporary)
+                raise
+            _remove(self.temporary)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            with self.file:
+                if error is None and self.temporary is not None:
+                    self.file.flush()
+                    os.fsync(self.file.fileno())
+                    if fcntl is None:  # Windows renames no open file
+                        self.file.close()
+                    os.replace(self.temporary, self.path)
+        except OSError as e:
+            error = error or e
+        finally:
+            if self.temporary is not None:
+                _remove(self.temporary)
+        if isinstance(error, OSError):
+            raise cannot_write(self.path, error) from error
+
+
+@contextlib.contextmanager
+def held(path: str) -> Iterator[None]:
+    """Refuse to train a model while another process does: they would share their checkpoints."""
+    check_writable(path)
+    if _is_device(path):
+        yield
         return
-    temporary = None
+    lock = str(Path(path).parent / f".{Path(path).name}.lock")
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".tmp", delete=False
-        ) as f:
-            temporary = f.name
-            f.write(data)
-            f.flush()
-            os.fsync(f.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
+        file = _take(lock)
+    except BlockingIOError as e:
+        raise DataError(
+            f"is being trained by {e}: wait for it, or choose another name", path
+        ) from e
     except OSError as e:
         raise cannot_write(path, e) from e
+    try:
+        yield
     finally:
-        if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+        _remove(lock)
+        file.close()
+
+
+def _take(lock: str) -> IO[str]:
+    """A locked file that names us, or BlockingIOError with the name of the process that has it."""
+    while True:
+        _unfinished.add(lock)
+        try:
+            file = open(lock, "x+")
+        except OSError as e:
+            _unfinished.discard(lock)
+            if not isinstance(e, FileExistsError):
+                raise
+            try:
+                file = open(lock, "r+")
+            except FileNotFoundError:
+                continue
+        try:
+            if _lock(file, lock):
+                _unfinished.add(lock)
+                with contextlib.suppress(OSError):
+                    file.truncate(0)
+                    os.write(file.fileno(), f"process {os.getpid()}".encode())
+                return file
+        except BlockingIOError:
+            _unfinished.discard(lock)
+            with file:
+                raise BlockingIOError(file.read() or "another process") from None
+        file.close()
+
+
+def remove_stale(path: str) -> None:
+    """Remove temporary files of `path` that processes left which were killed."""
+    target = Path(path)
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8}}\.tmp")
+    with contextlib.suppress(OSError):  # a folder that cannot be listed
+        for name in filter(ours.fullmatch, os.listdir(target.parent)):
+            with contextlib.suppress(OSError), open(target.parent / name, "r+b") as f:
+                if fcntl is not None:
+                    fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(f.name)
+
+
+def remove_unfinished() -> None:
+    """Remove what a process that is about to end has begun to write."""
+    for name in list(_unfinished):
+        _remove(name)
+
+
+def _remove(name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name)
+    _unfinished.discard(name)
+
+
+def _lock(file: IO[Any], name: str) -> bool:
+    """Lock an open file, or raise BlockingIOError; False if it no longer has its name. Where there
+    are no locks, it does nothing."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(name))
+    except BlockingIOError:
+        raise
+    except FileNotFoundError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+
+
+def _is_device(path: str) -> bool:
+    """Whether it cannot be renamed over: a device or a pipe."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def cannot_write(path: str, e: OSError) -> DataError:
@@ -63,7 +203,8 @@ def check_writable(path: str) -> None:
         raise DataError("is a directory, not a file", path)
     if not target.parent.is_dir():
         raise DataError(f"folder {str(target.parent)!r} does not exist", path)
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
+    here = [] if _is_device(path) else [target.parent]  # where the temporary file will be
+    if not all(os.access(p, os.W_OK) for p in [*here, *([target] if target.exists() else [])]):
         raise DataError("cannot be written: permission denied", path)
 
 
@@ -77,28 +218,36 @@ def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np
 
 
 def load_file(
-    path: str, kind: str | None, skip: tuple[str, ...] = ()
+    path: str, kind: str | None, skip: tuple[str, ...] = (), wanted: Wanted | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read one; a damaged, foreign or newer file is refused in one sentence.
 
-    Arrays whose names begin with one of `skip` are left in the file; kind None takes any.
+    kind None takes any. `wanted` is asked, before an array is read, which of them are; it raises
+    ValueError if the header or the arrays' shapes are not as they should be. Otherwise all are
+    read but those whose names begin with one of `skip`.
     """
     if Path(path).is_dir():
         raise DataError("is a directory, not a file", path)
     try:
-        with safe_open(path, framework="numpy") as f:
-            metadata = f.metadata() or {}
-            if _KEY not in metadata:
-                raise DataError("is a safetensors file, but not a turbotag model", path)
-            header = _header(metadata[_KEY], path, kind)
-            wanted = [name for name in f.keys() if not name.startswith(skip)]  # noqa: SIM118
-            arrays = {name: f.get_tensor(name) for name in wanted}
+        with Steady(path) as f:  # not mapped into memory, where truncation would be a crash
+            try:
+                metadata, entries = read_entries(f)
+            except (ValueError, RecursionError) as e:
+                raise DataError(
+                    f"is not a turbotag model, or is damaged or truncated ({e})", path
+                ) from e
+            header = _header(metadata.get(_KEY), path, kind)
+            with fitting(path):
+                names = wanted(header, entries) if wanted else entries
+                arrays = {
+                    n: read_array(f, entries[n]) for n in names if wanted or not n.startswith(skip)
+                }
+            f.seek(0, os.SEEK_END)
+            f.readinto(bytearray(1))  # at the end, tells whether the file was changed
     except FileNotFoundError:
         raise DataError("no such file", path) from None
     except OSError as e:
         raise DataError((e.strerror or str(e)).lower(), path) from e
-    except SafetensorError as e:
-        raise DataError(f"is not a turbotag model, or is damaged or truncated ({e})", path) from e
     return header, arrays
 
 
@@ -108,13 +257,18 @@ def kind(path: str) -> str:
     return str(header["kind"])
 
 
-def _header(text: str, path: str, kind: str | None) -> dict[str, Any]:
+def _header(text: Any, path: str, kind: str | None) -> dict[str, Any]:
+    if not isinstance(text, str):
+        raise DataError("is a safetensors file, but not a turbotag model", path)
     try:
-        header = json.loads(text)
+        header = read_json(text)
+        json.dumps(header, ensure_ascii=False).encode()  # a lone surrogate is no text
         version, found = header["format_version"], header["kind"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError("has a damaged header", path) from None
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if type(version) is not int or version < 1 or not isinstance(found, str):
+        raise DataError("has a damaged header", path)
+    if version > FORMAT_VERSION:
         raise DataError(
             f"has format version {version}, this program reads up to {FORMAT_VERSION}: "
             "a newer turbotag is needed",

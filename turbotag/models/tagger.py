@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,29 @@ from turbotag.errors import DataError
 from turbotag.features import compact
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
-from turbotag.features.templates import parse
+from turbotag.features.templates import MAX_ATOMS, parse
 from turbotag.models import store
+from turbotag.models.checks import PROVENANCE, check_entry, check_names, expect, fitting
+from turbotag.models.tensors import Entries
 from turbotag.structures import chain, chain2
 
 PACKED = ("counts", "lows", "rows", "scales")  # arrays of a compact tagger's features
 CLAMP = 250.0  # potentials this low rule a label out (e^-250) and stay within the scaled recursion
 
 Mask = tuple[np.ndarray, np.ndarray, np.ndarray]
+HEADER = PROVENANCE | {
+    "scheme": (str, None),
+    "file_scheme": (str, None),
+    "constraints": str,
+    "order": int,
+    "format": str,
+    "columns": [str],
+    "target": str,
+    "templates": str,
+    "gazetteers": [str],
+    "compact?": bool,
+    "scores?": {"*": {"measure": str, "convention": str, "f1?": float, "accuracy?": float}},
+}
 
 
 @dataclass(frozen=True)
@@ -293,12 +309,9 @@ class Tagger:
     @classmethod
     def load(cls, path: str, names: bool = False) -> Tagger:
         """Read a model file; feature names only if asked for, since tagging does not need them."""
-        skip = () if names else ("origins", "vocabulary.")
-        header, arrays = store.load_file(path, "tagger", skip)
-        try:
+        header, arrays = store.load_file(path, "tagger", wanted=partial(_arrays, names=names))
+        with fitting(path):
             return cls._from(header, arrays)
-        except (KeyError, TypeError, ValueError, IndexError, UnicodeDecodeError) as e:
-            raise DataError(f"is damaged: its parts do not fit together ({e})", path) from e
 
     @classmethod
     def _from(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tagger:
@@ -307,14 +320,8 @@ class Tagger:
             weights = np.concatenate([rows, arrays["shared"]])
         else:
             keys, weights = arrays["keys"], arrays["weights"]
-        K, order = len(header["labels"]), header["order"]
-        shape = (keys.size + sum(K**o for o in range(1, order + 1)), K)
-        if keys.dtype != np.uint64 or weights.dtype != np.float32 or weights.shape != shape:
-            raise ValueError(
-                f"weights are {weights.shape} {weights.dtype}, expected {shape} float32"
-            )
-        if not np.isfinite(weights).all():
-            raise ValueError("weights are not finite")
+        if not -compact.LARGEST < weights.min() <= weights.max() < compact.LARGEST:  # nor NaN
+            raise ValueError("weights are not finite, or too large to be summed")
         gazetteers = [
             Gazetteer(n, arrays[f"gazetteer.{n}.prefixes"], arrays[f"gazetteer.{n}.whole"])
             for n in header["gazetteers"]
@@ -324,13 +331,58 @@ class Tagger:
             for name in arrays
             if name.startswith("vocabulary.") and name.endswith(".text")
         }
-        return cls(header, keys, weights, gazetteers, arrays.get("origins"), vocabulary)
+        model = cls(header, keys, weights, gazetteers, arrays.get("origins"), vocabulary)
+        if model.origins is not None:
+            model.extractor.check_origins(model.origins, vocabulary)
+        return model
 
     def feature_name(self, row: int) -> str:
         """The readable name of a weight row."""
         if self.origins is None:
             return f"{int(self.keys[row]):016x}"
         return self.extractor.describe(self.origins[row].tolist(), self.vocabulary)
+
+
+def _arrays(header: dict[str, Any], entries: Entries, names: bool) -> list[str]:
+    """The arrays to be read of a file whose header and shapes are a tagger's; else ValueError."""
+    check_entry(header, HEADER, "header")
+    labels, order = header["labels"], header["order"]
+    check_names(labels, "labels")
+    check_names([header["task"]], "task")
+    check_names([header["target"]], "target")
+    scheme, written = header["scheme"], header["file_scheme"]
+    if not labels or order not in (1, 2):
+        raise ValueError(f"{len(labels)} labels, order {order}")
+    if scheme != written or scheme is not None:
+        if scheme not in schemes.SCHEMES or written not in (*schemes.SCHEMES, "bilou"):
+            raise ValueError(f"schemes {scheme!r:.20} and {written!r:.20}")
+        if schemes.parse(labels) is None:
+            raise ValueError("labels are not those of spans")
+    K = len(labels)
+    shared = sum(K**o for o in range(1, order + 1))
+    if header.get("compact"):
+        n = expect(entries, "lows", "uint16", (None,))
+        expect(entries, "counts", "uint8 uint16", (compact.HIGHS,))
+        expect(entries, "rows", "int8", (n, K))
+        expect(entries, "scales", "float32", (n,))
+        expect(entries, "shared", "float32", (shared, K))
+        found = [*PACKED, "shared"]
+    else:
+        n = expect(entries, "keys", "uint64", (None,))
+        expect(entries, "weights", "float32", (n + shared, K))
+        found = ["keys", "weights"]
+    for name in header["gazetteers"]:
+        m = expect(entries, f"gazetteer.{name}.prefixes", "uint64", (None,))
+        expect(entries, f"gazetteer.{name}.whole", "uint8", (m,))
+        found += [f"gazetteer.{name}.prefixes", f"gazetteer.{name}.whole"]
+    if names and "origins" in entries:
+        expect(entries, "origins", "int32", (n, 1 + MAX_ATOMS))
+        found.append("origins")
+        for text in [e for e in entries if e.startswith("vocabulary.") and e.endswith(".text")]:
+            expect(entries, text, "uint8", (None,))
+            expect(entries, text[:-4] + "offsets", "int64", (None,))
+            found += [text, text[:-4] + "offsets"]
+    return found
 
 
 @njit(cache=True, nogil=True)

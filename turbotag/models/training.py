@@ -16,7 +16,14 @@ from turbotag.features import templates
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.models import store
-from turbotag.models.fitting import Checkpoint, check, fingerprint, fit, provenance
+from turbotag.models.fitting import (
+    Checkpoint,
+    check,
+    check_memory,
+    fingerprint,
+    fit,
+    provenance,
+)
 from turbotag.models.gold import (
     Corpus,
     Echo,
@@ -127,6 +134,9 @@ def prepare(options: Options, echo: Echo) -> Setup:
         f"{features.keys.size} attributes, {len(labels)} labels, "
         f"{len(extractor.templates)} templates"
     )
+    K, lengths = len(labels), np.diff(block.sentences)
+    shared = sum(K**o for o in range(2, options.order + 2))  # numbers of transitions
+    check_memory((features.keys.size + shared // K, K), lengths * K + shared, options)
     mask = schemes.mask(labels, scheme) if scheme and options.constraints == "train" else None
     problem = ChainProblem(
         block.sentences,
@@ -175,9 +185,21 @@ def train(
     A checkpoint stands at output + '.checkpoint' while training runs and is removed at its end.
     """
     check(options)
-    store.check_writable(output)
     if options.template and reads_attributes(options.template):
         options = replace(options, format="crfsuite")
+    with store.held(output):
+        return _train(options, output, trace, echo, command, resume, checkpoint_seconds)
+
+
+def _train(
+    options: Options,
+    output: str,
+    trace: Trace | None,
+    echo: Echo,
+    command: str,
+    resume: bool,
+    checkpoint_seconds: float,
+) -> tuple[Tagger, Result]:
     setup = prepare(options, echo)
     problem = setup.problem
     checkpoint = Checkpoint(output, fingerprint(options, setup.corpus.block))

@@ -53,6 +53,7 @@ class Optimizer:
     losses = "any"
     default_epochs = 10
     default_gap: float | None = None
+    kept = 0  # vectors over the parts of an instance that are kept for every one
     params: tuple[Param, ...] = ()
 
     dual: Any = None  # the present dual objective, where an optimizer keeps it
@@ -105,6 +106,9 @@ class Optimizer:
     def finish(self) -> None:
         """Called before a certificate that may be the last."""
 
+    def close(self) -> None:
+        """Called at the end of a run, however it ends."""
+
     def gap_estimate(self) -> float | None:
         """A cheap estimate of the gap, or None if only a full pass can tell."""
         return None
@@ -124,8 +128,12 @@ class Optimizer:
         raise AssertionError("every optimizer has its own")
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Go on from a state; ValueError or KeyError if it is of another problem."""
         for name, array in self.state().items():
-            array[...] = state[name]
+            found = state[name]
+            if found.shape != array.shape or found.dtype != array.dtype:
+                raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {array.shape}")
+            array[...] = found
 
 
 class DualOptimizer(Optimizer):

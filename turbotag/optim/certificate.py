@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
@@ -31,7 +32,9 @@ class Certificate:
 
 
 def check_gap(gap: float, scale: float) -> None:
-    """Let a negative gap fail loudly."""
+    """Let a negative gap fail loudly, and one that is no number."""
+    if not math.isfinite(gap):
+        raise FloatingPointError(f"duality gap {gap} (objective about {scale:.3e})")
     if not gap >= -TOLERANCE * max(1.0, abs(scale)):
         raise NegativeGapError(f"duality gap {gap:.3e} is negative (objective about {scale:.3e})")
 

@@ -21,6 +21,7 @@ from turbotag.optim.base import DualOptimizer, Param, blocks
 from turbotag.optim.problem import Problem
 
 GROWTH, OVERSTEP, TINY = 1.05, 30.0, 1e-12
+ROUNDING = 2e-16
 START = 10.0  # score of the gold parts: probability 0.999 a word at 22 labels
 ETA = Param("eta", 0.5, "first step; halved until it keeps its promise, then grown")
 
@@ -29,6 +30,7 @@ class ScoreSpace(DualOptimizer):
     """alpha_i as potentials s_i; mu_i and H(alpha_i)/beta kept beside them."""
 
     default_epochs = 200
+    kept = 2
     params: tuple[Param, ...] = (ETA,)
     eta: np.ndarray
 
@@ -58,9 +60,18 @@ class ScoreSpace(DualOptimizer):
         self.dual = self.objective()
 
     def gibbs(self, i: int, s: np.ndarray) -> tuple[float, np.ndarray, float]:
-        """log Z and marginals of exp(s) and, if the loss is smooth, their entropy over beta."""
+        """log Z and marginals of exp(s) and, if the loss is smooth, their entropy over beta.
+
+        It is a difference of numbers as large as s is, and marginals are off by 1e-16 times that:
+        what rounding may have added is taken off, so that the dual stays a lower bound. At a large
+        C potentials pass through 1e12, where all of the entropy is rounding.
+        """
         log_z, nu = self.problem.infer(i, s, 1.0)
-        return log_z, nu, float(log_z - s @ nu) / self.problem.beta if self.smooth else 0.0
+        if not self.smooth:
+            return log_z, nu, 0.0
+        size = np.abs(s)
+        doubt = ROUNDING * (1.0 + float(size.max())) * (abs(log_z) + float(size @ nu))
+        return log_z, nu, max(float(log_z - s @ nu) - doubt, 0.0) / self.problem.beta
 
     def room(self, eta: float) -> float:
         """How much curvature a step may meet, in units of KL(new || old).

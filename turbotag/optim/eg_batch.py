@@ -41,6 +41,7 @@ class EGBatch(ScoreSpace):
         "accelerated as in Nesterov 2013"
     )
     default_epochs = 1000
+    kept = 4
     params = (ETA, Param("accelerate", "yes", "accelerated steps for smooth losses", ("yes", "no")))
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):

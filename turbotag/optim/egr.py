@@ -30,6 +30,7 @@ from turbotag.optim.certificate import Certificate, check_gap
 from turbotag.optim.problem import Problem
 
 ROUNDING = 1e-12
+SMALLEST_RADIUS = 1e-30  # where no answer has a feature that another lacks, mu must still be some
 
 
 class EGR(Optimizer):
@@ -46,7 +47,7 @@ class EGR(Optimizer):
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
-        self.radius_sq = float(problem.radius_sq().max())
+        self.radius_sq = max(float(problem.radius_sq().max()), SMALLEST_RADIUS)
         self.log_count = float(np.mean([problem.log_count(i) for i in range(problem.n)]))
         self.oracle_calls += problem.n
         # w_1 = w(alpha_0), alpha_0 uniform; alpha_1 = alpha_mu(w_1)

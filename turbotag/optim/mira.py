@@ -50,14 +50,14 @@ def hildreth(gram: np.ndarray, gains: np.ndarray, cap: float) -> np.ndarray:
     """argmax_a gains'a - 1/2 a'gram a over a >= 0, sum a <= cap, for a handful of variables."""
     k = gains.size
     a = np.zeros(k)
+    flat = PRECISION * np.abs(gains).max()  # a tiny cap makes much of the rounding of a slope
     for _ in range(SWEEPS):
         moved = 0.0
         for j in range(k):
             slope = gains[j] - gram[j] @ a
             room = cap - (a.sum() - a[j])
-            new = (
-                min(max(a[j] + slope / gram[j, j], 0.0), max(room, 0.0)) if gram[j, j] > 0 else 0.0
-            )
+            step = slope / gram[j, j] if gram[j, j] > 0 and abs(slope) > flat else 0.0
+            new = min(max(a[j] + step, 0.0), max(room, 0.0))
             moved = max(moved, abs(new - a[j]))
             a[j] = new
         if k > 1 and a.sum() >= cap * (1.0 - 1e-12):  # the cap binds: trade between coordinates
@@ -65,7 +65,7 @@ def hildreth(gram: np.ndarray, gains: np.ndarray, cap: float) -> np.ndarray:
                 for m in range(j):
                     slope = (gains[j] - gram[j] @ a) - (gains[m] - gram[m] @ a)
                     bend = gram[j, j] + gram[m, m] - 2.0 * gram[j, m]
-                    if bend <= 0.0:
+                    if bend <= 0.0 or abs(slope) <= flat:
                         continue
                     shift = min(max(slope / bend, -a[j]), a[m])
                     a[j] += shift

@@ -124,6 +124,10 @@ class SplitProblem(Problem, Protocol):
         """From now on, potentials have what they have at these weights."""
         ...
 
+    def restore_splits(self, splits: np.ndarray) -> None:
+        """Hold what was held before; ValueError if it is of another problem."""
+        ...
+
 
 class CliqueProblem(Problem, Protocol):
     """A problem whose distributions factor, so that the exact dual can store and mix them."""

@@ -43,6 +43,10 @@ class QuasiNewton(Optimizer):
 
     def epoch(self) -> None:
         """One iteration: to the next point that SciPy accepts."""
+        if not self.W.size:
+            self.epochs += 1
+            self.done = "there are no weights"
+            return
         if self.round is None:
             self.round = _Round(self)
         found = self.round.next()
@@ -78,9 +82,10 @@ class QuasiNewton(Optimizer):
     def state(self) -> dict[str, np.ndarray]:
         return {"W": self.W}
 
-    def __del__(self) -> None:
-        if getattr(self, "round", None) is not None:
-            self.round.stop()  # type: ignore[union-attr]
+    def close(self) -> None:
+        if self.round is not None:  # else its thread would wait, and hold the data, for ever
+            self.round.stop()
+            self.round = None
 
 
 class _Round:
@@ -95,11 +100,13 @@ class _Round:
         self.evaluated: tuple[np.ndarray, float, float] | None = None
         self.evaluate = optimizer.evaluate
         evaluate, start = optimizer.evaluate, optimizer.W.reshape(-1).copy()
-        method, options = optimizer.method, {"maxiter": ROUND, **optimizer.options}
+        options = {"maxiter": ROUND, **optimizer.options}
 
         def function(w: np.ndarray) -> tuple[float, np.ndarray]:
             value, grad = evaluate(w)
             self.evaluated = w.copy(), value, float(grad @ grad)
+            if not np.isfinite(self.evaluated[1:]).all():
+                raise FloatingPointError("the objective or its gradient overflows")
             return value, grad
 
         def callback(w: np.ndarray) -> None:
@@ -108,13 +115,14 @@ class _Round:
             if self.stopping:
                 raise _Stopped
 
+        settings = {"method": optimizer.method, "callback": callback, "options": options}
+
         def work() -> None:
             try:
                 self.go.acquire()
                 if not self.stopping:
-                    minimize(
-                        function, start, jac=True, method=method, callback=callback, options=options
-                    )
+                    with np.errstate(all="ignore"):  # `function` tells what is not finite
+                        minimize(function, start, jac=True, **settings)
                 self.points.put(None)
             except _Stopped:
                 pass

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from turbotag.errors import DataError
 from turbotag.optim.base import Optimizer
 from turbotag.optim.certificate import Certificate, certify_primal
 from turbotag.optim.trace import Row, Trace
@@ -50,23 +51,31 @@ def run(
     save: SaveState | None = None,
     save_seconds: float = 30.0,
     resume: LoadState | None = None,
+    origin: str | None = None,
 ) -> Result:
     """Train until a limit is reached, then certify.
 
     save(arrays, text) is called after an epoch when `save_seconds` have passed since the last time;
-    resume takes what it was given, and the run goes on to the identical result.
+    resume takes what it was given, and the run goes on to the identical result; `origin` is its
+    file, which an error names.
     """
     loop = _Loop(optimizer, limits, trace, dev_score)
     if resume:
-        loop.restore(*resume)
+        try:
+            loop.restore(*resume)
+        except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as e:
+            raise DataError(f"is not of this training, or is damaged ({e})", origin) from e
     saved = time.perf_counter()
-    while loop.stopped is None:
-        loop.epoch()
-        due = time.perf_counter() - saved >= save_seconds
-        if save and due and loop.stopped is None and optimizer.resumable:
-            save(*loop.state())
-            saved = time.perf_counter()
-    return loop.finish()
+    try:
+        while loop.stopped is None:
+            loop.epoch()
+            due = time.perf_counter() - saved >= save_seconds
+            if save and due and loop.stopped is None and optimizer.resumable:
+                save(*loop.state())
+                saved = time.perf_counter()
+        return loop.finish()
+    finally:
+        optimizer.close()
 
 
 class _Loop:
@@ -188,12 +197,21 @@ class _Loop:
 
     def restore(self, arrays: dict[str, np.ndarray], text: str) -> None:
         opt, saved = self.optimizer, json.loads(text)
+        counts = [saved[k] for k in ("epochs", "oracle_calls", "updates", "best_epoch")]
+        best = 0.0 if saved["best"] is None else saved["best"]
+        numbers = [saved["seconds"], saved["cpu_seconds"], best]
+        if not all(type(n) is int and 0 <= n < 1 << 62 for n in counts):
+            raise ValueError(f"it counts {counts}")
+        if not all(type(x) in (int, float) for x in numbers):
+            raise ValueError(f"its times and best score are {numbers}")
         opt.restore(arrays)
         opt.epochs, opt.oracle_calls = saved["epochs"], saved["oracle_calls"]
         opt.updates = saved["updates"]
         opt.rng.bit_generator.state = saved["random"]
         self.best, self.best_epoch = saved["best"], saved["best_epoch"]
         self.best_weights = arrays.get("best_weights")
+        if self.best_weights is not None and self.best_weights.shape != opt.problem.shape:
+            raise ValueError(f"best_weights are {self.best_weights.shape}")
         self.wall -= saved["seconds"]
         self.cpu -= saved["cpu_seconds"]
         for row in saved["rows"]:

@@ -21,6 +21,7 @@ from turbotag.optim.problem import Problem
 from turbotag.optim.sampling import Sampler
 
 SMALLEST_SCALE = 1e-50
+SMALLEST_L = 1e-30  # where a gradient stays 0, as with one label, L_i is halved for ever
 NO_GRADIENT = 1e-8  # below this squared norm a line search tells nothing
 MAX_SKIP = 1 << 20
 
@@ -30,6 +31,7 @@ class SAG(Optimizer):
     reference = "Le Roux, Schmidt and Bach 2012; Schmidt et al. 2015, algorithm 1"
     losses = "smooth"
     default_epochs = 200
+    kept = 1
     nonuniform = 0.0
     params = (
         Param("skip-line-search", False, "test L_i ever more rarely while it holds (section 4.3)"),
@@ -93,10 +95,10 @@ class SAG(Optimizer):
         self.memory[i][:] = g
         alpha = self._step_size()
         scale *= 1.0 - alpha * lam
-        now += alpha / (self.count * scale)
-        self.clock[:] = scale, now
-        if scale < SMALLEST_SCALE:
-            self._rescale()
+        if scale < SMALLEST_SCALE:  # 0 where lambda is all the curvature there is
+            self._rescale(scale)
+            scale, now = 1.0, 0.0
+        self.clock[:] = scale, now + alpha / (self.count * scale)
 
     def _search(
         self, i: int, value: float, theta: np.ndarray, z: np.ndarray, g: np.ndarray
@@ -121,7 +123,7 @@ class SAG(Optimizer):
                 self.lipschitz[i] *= 2.0
                 raised = True
         if not raised:
-            self.lipschitz[i] *= 2.0 ** (-1.0 / problem.n)
+            self.lipschitz[i] = max(self.lipschitz[i] * 2.0 ** (-1.0 / problem.n), SMALLEST_L)
         if self.param["skip-line-search"]:
             self.skip[i] = 0 if raised else min(2 * self.skip[i] + 1, MAX_SKIP)
             self.wait[i] = self.skip[i]
@@ -130,12 +132,11 @@ class SAG(Optimizer):
     def _step_size(self) -> float:
         return 1.0 / (self.largest + self.lam)
 
-    def _rescale(self) -> None:
-        """Settle every row and fold the scale into V."""
+    def _rescale(self, scale: float) -> None:
+        """Settle every row and fold a scale into V."""
         self._settle_all()
-        self.V *= self.clock[0]
-        self.clock[0] = 1.0
-        self.clock[1] = 0.0
+        self.V *= scale
+        self.clock[:] = 1.0, 0.0
         self.last[:] = 0.0
 
     def _settle_all(self) -> None:

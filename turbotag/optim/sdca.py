@@ -37,6 +37,7 @@ class SDCA(DualOptimizer):
     reference = "Le Priol, Piché and Lacoste-Julien 2018, algorithm 1; the compact dual is ours"
     default_epochs = 200
     default_gap = 1e-3
+    kept = 1
     params = (
         Param(
             "dual",
@@ -143,9 +144,8 @@ class SDCA(DualOptimizer):
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         if "splits" in state:
-            cast(SplitProblem, self.problem).splits = state["splits"]
-        for name, array in self.state().items():
-            array[...] = state[name]
+            cast(SplitProblem, self.problem).restore_splits(state["splits"])
+        super().restore(state)
         self.dual = None if self.problem.moving else float(state["dual"][0])
 
 

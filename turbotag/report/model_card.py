@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def card(tagger: Tagger) -> str:
         f"constraints {h['constraints']}"
     )
     for name, s in h.get("scores", {}).items():
-        value = s.get("f1", s.get("accuracy"))
+        value = s.get("f1", s.get("accuracy", math.nan))
         lines.append(f"{name:<12} {s['measure']} {100 * value:.2f}, {s['convention']}")
     if h["gazetteers"]:
         lines.append("gazetteers   " + ", ".join(h["gazetteers"]))

@@ -167,13 +167,13 @@ def _children(x, s, R, alpha, after, mu, parts_too, nu):
         after[i] = s[1 + R + i]
         for j in range(i + 1, R):
             after[i] = tree.log_add(after[i], s[pair(i, j, R)] + x[j] + after[j])
-        mu[i] = math.exp(alpha[i] + after[i] - log_z)
+        mu[i] = math.exp(min(alpha[i] + after[i] - log_z, 0.0))
     if parts_too:
-        nu[0] = math.exp(s[0] - log_z)
+        nu[0] = math.exp(min(s[0] - log_z, 0.0))
         for j in range(R):
-            nu[1 + j] = math.exp(s[1 + j] + x[j] + after[j] - log_z)
-            nu[1 + R + j] = math.exp(alpha[j] + s[1 + R + j] - log_z)
+            nu[1 + j] = math.exp(min(s[1 + j] + x[j] + after[j] - log_z, 0.0))
+            nu[1 + R + j] = math.exp(min(alpha[j] + s[1 + R + j] - log_z, 0.0))
             for i in range(j):
                 step = s[pair(i, j, R)] + x[j] + after[j]
-                nu[pair(i, j, R)] = math.exp(alpha[i] + step - log_z)
+                nu[pair(i, j, R)] = math.exp(min(alpha[i] + step - log_z, 0.0))
     return log_z

@@ -157,7 +157,7 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
 
 
 @njit(cache=True, nogil=True)
-def _log_sum(values):
+def log_sum(values):
     """log sum exp of a vector; -inf if all are."""
     high = -np.inf
     for v in values:
@@ -172,56 +172,80 @@ def _log_sum(values):
 
 @njit(cache=True, nogil=True)
 def forward_backward_log(theta, T, K, beta, allowed, start, end, nu):
-    """`forward_backward` in the log domain: slower, and right for potentials of any size."""
-    fwd, bwd, pot, log_z = log_messages(theta, T, K, beta, allowed, start, end)
+    """`forward_backward` in the log domain: slower, and right for potentials of any size.
+
+    Every position has a sum of its own, not log_z: where log_z is 1e16, its rounding error is 1.
+    """
+    fwd, bwd, emit, step, log_z = log_messages(theta, T, K, beta, allowed, start, end)
     mu = nu[: T * K].reshape(T, K)
     xi = nu[T * K : T * K + K * K].reshape(K, K)
     xi[:] = 0.0
+    pairs = np.empty(K * K)
     for t in range(T):
         for k in range(K):
-            mu[t, k] = math.exp(fwd[t, k] + bwd[t, k] - log_z)
+            mu[t, k] = fwd[t, k] + bwd[t, k]
+        soft_max(mu[t], mu[t])
         if t > 0:
+            _log_pairs(fwd, bwd, emit, step, t, pairs)
+            soft_max(pairs, pairs)
             for j in range(K):
                 for k in range(K):
-                    xi[j, k] += math.exp(fwd[t - 1, j] + pot[t, j, k] + bwd[t, k] - log_z)
+                    xi[j, k] += pairs[j * K + k]
     return log_z
 
 
 @njit(cache=True, nogil=True)
-def log_messages(theta, T, K, beta, allowed, start, end):
-    """Forward and backward log messages (T, K), clique log potentials (T, K, K), log_partition.
+def soft_max(values, out):
+    """exp of a vector over its sum."""
+    high, total = values.max(), 0.0
+    for i in range(values.size):
+        out[i] = math.exp(values[i] - high)
+        total += out[i]
+    for i in range(values.size):
+        out[i] /= total
 
-    pot[t, j, k] = beta*(trans[j, k] + unary[t, k]), -inf where forbidden; pot[0] is not used.
-        fwd[t, k]   = log sum_j exp(fwd[t-1, j] + pot[t, j, k])
-        bwd[t-1, j] = log sum_k exp(pot[t, j, k] + bwd[t, k])
+
+@njit(cache=True, nogil=True)
+def _log_pairs(fwd, bwd, emit, step, t, out):
+    """Log potentials of the label pairs at t - 1 and t: (K*K,)."""
+    K = fwd.shape[1]
+    for j in range(K):
+        for k in range(K):
+            out[j * K + k] = (fwd[t - 1, j] + step[j, k]) + (emit[t, k] + bwd[t, k])
+
+
+@njit(cache=True, nogil=True)
+def log_messages(theta, T, K, beta, allowed, start, end):
+    """(fwd (T, K), bwd (T, K), emit (T, K), step (K, K), log_partition), all logarithms.
+
+    emit = beta*unary, step = beta*trans, -inf where forbidden.
+        fwd[t, k]   = emit[t, k] + log sum_j exp(fwd[t-1, j] + step[j, k])
+        bwd[t-1, j] = log sum_k exp(step[j, k] + emit[t, k] + bwd[t, k])
     """
-    u = theta[: T * K].reshape(T, K)
-    trans = theta[T * K : T * K + K * K].reshape(K, K)
-    fwd = np.empty((T, K))
-    bwd = np.empty((T, K))
-    pot = np.empty((T, K, K))
-    row = np.empty(K)
+    emit = beta * theta[: T * K].reshape(T, K)
+    step = beta * theta[T * K : T * K + K * K].reshape(K, K)
+    fwd, bwd, row = np.empty((T, K)), np.empty((T, K)), np.empty(K)
+    for j in range(K):
+        for k in range(K):
+            if allowed[j, k] == 0.0:
+                step[j, k] = -np.inf
     for k in range(K):
-        fwd[0, k] = beta * u[0, k] if start[k] > 0.0 else -np.inf
+        fwd[0, k] = emit[0, k] if start[k] > 0.0 else -np.inf
     for t in range(1, T):
-        for j in range(K):
-            for k in range(K):
-                ok = allowed[j, k] > 0.0
-                pot[t, j, k] = beta * (trans[j, k] + u[t, k]) if ok else -np.inf
         for k in range(K):
             for j in range(K):
-                row[j] = fwd[t - 1, j] + pot[t, j, k]
-            fwd[t, k] = _log_sum(row)
+                row[j] = fwd[t - 1, j] + step[j, k]
+            fwd[t, k] = emit[t, k] + log_sum(row)
     for k in range(K):
         bwd[T - 1, k] = 0.0 if end[k] > 0.0 else -np.inf
         row[k] = fwd[T - 1, k] + bwd[T - 1, k]
-    log_z = _log_sum(row)
+    log_z = log_sum(row)
     for t in range(T - 1, 0, -1):
         for j in range(K):
             for k in range(K):
-                row[k] = pot[t, j, k] + bwd[t, k]
-            bwd[t - 1, j] = _log_sum(row)
-    return fwd, bwd, pot, log_z
+                row[k] = step[j, k] + (emit[t, k] + bwd[t, k])
+            bwd[t - 1, j] = log_sum(row)
+    return fwd, bwd, emit, step, log_z
 
 
 @njit(cache=True, nogil=True)
@@ -348,12 +372,12 @@ def kbest(u, trans, start, end, n_best):
 @njit(cache=True, nogil=True)
 def sample(theta, T, K, beta, allowed, start, end, uniforms, path):
     """Draw a sequence from the Gibbs distribution by forward filtering, backward sampling."""
-    fwd, bwd, pot, _ = log_messages(theta, T, K, beta, allowed, start, end)
+    fwd, bwd, _, step, _ = log_messages(theta, T, K, beta, allowed, start, end)
     row = np.empty(K)
     for t in range(T - 1, -1, -1):
         for k in range(K):
-            row[k] = fwd[t, k] + (bwd[t, k] if t == T - 1 else pot[t + 1, k, path[t + 1]])
-        total = _log_sum(row)
+            row[k] = fwd[t, k] + (bwd[t, k] if t == T - 1 else step[k, path[t + 1]])
+        total = log_sum(row)
         left = uniforms[t]
         path[t] = K - 1
         for k in range(K):
@@ -428,16 +452,30 @@ def clique_marginals(theta, T, K, beta, allowed, start, end, nu, log_nu):
 @njit(cache=True, nogil=True)
 def _clique_marginals_log(theta, T, K, beta, allowed, start, end, nu, log_nu):
     """The same in the log domain, for potentials of any size."""
-    fwd, bwd, pot, log_z = log_messages(theta, T, K, beta, allowed, start, end)
+    fwd, bwd, emit, step, log_z = log_messages(theta, T, K, beta, allowed, start, end)
     for t in range(T):
+        at = log_nu[t * K : (t + 1) * K]
         for k in range(K):
-            log_nu[t * K + k] = max(fwd[t, k] + bwd[t, k] - log_z, LOG_ZERO)
-            if t > 0:
-                for j in range(K):
-                    v = fwd[t - 1, j] + pot[t, j, k] + bwd[t, k] - log_z
-                    log_nu[T * K + ((t - 1) * K + j) * K + k] = max(v, LOG_ZERO)
+            at[k] = fwd[t, k] + bwd[t, k]
+        _log_soft_max(at)
+        if t > 0:
+            pairs = log_nu[T * K + (t - 1) * K * K : T * K + t * K * K]
+            _log_pairs(fwd, bwd, emit, step, t, pairs)
+            _log_soft_max(pairs)
     clique_exp(log_nu, nu)
     return log_z
+
+
+@njit(cache=True, nogil=True)
+def _log_soft_max(values):
+    """A vector less the log of the sum of its exp, at least LOG_ZERO; in place."""
+    high, total = values.max(), 0.0
+    for i in range(values.size):
+        values[i] -= high
+        total += math.exp(values[i])
+    total = math.log(total)
+    for i in range(values.size):
+        values[i] = max(values[i] - total, LOG_ZERO)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

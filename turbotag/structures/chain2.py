@@ -2,8 +2,8 @@
 
 The score of y adds sum_{t>1} triple[y_{t-2}, y_{t-1}, y_t] to that of the first-order chain, and
 the flat vector of parts gets the K*K*K triples after the transitions. The recursions run over
-pairs (j, k) = (y_{t-1}, y_t) in O(T K^3); what is rare or needs no speed goes through `expand`,
-which writes the chain as a first-order one with K*K labels.
+pairs (j, k) = (y_{t-1}, y_t) in O(T K^3); k-best lists go through `expand`, which writes the chain
+as a first-order one with K*K labels.
 """
 
 from __future__ import annotations
@@ -133,24 +133,55 @@ def expand(theta, T, K, allowed, start, end):
 
 @njit(cache=True, nogil=True)
 def forward_backward_log(theta, T, K, beta, allowed, start, end, nu):
-    """`forward_backward` for potentials of any size, through the chain of pairs; T >= 2."""
-    S = K * K
-    pairs, pair_allowed, pair_start, pair_end = expand(theta, T, K, allowed, start, end)
-    big = np.empty(pairs.size)
-    log_z = chain.forward_backward_log(
-        pairs, T - 1, S, beta, pair_allowed, pair_start, pair_end, big
-    )
+    """`forward_backward` for potentials of any size, on logarithms; T >= 2.
+
+    emit = beta*u, triple times beta, step = beta*trans, -inf where forbidden.
+    fwd[t, j, k]   = emit[t, k] + step[j, k] + log sum_i exp(fwd[t-1, i, j] + triple[i, j, k])
+    bwd[t-1, i, j] = log sum_k exp(triple[i, j, k] + step[j, k] + emit[t, k] + bwd[t, j, k])
+    """
+    first = T * K + K * K
+    emit = beta * theta[: T * K].reshape(T, K)
+    step = beta * theta[T * K : first].reshape(K, K)
+    triple = beta * theta[first:].reshape(K, K, K)
+    fwd, bwd, after = np.empty((T, K, K)), np.zeros((K, K)), np.empty((K, K))
+    row, pairs, triples = np.empty(K), np.empty(K * K), np.empty(K * K * K)
+    for j in range(K):
+        for k in range(K):
+            if allowed[j, k] == 0.0:
+                step[j, k] = -np.inf
+            begin = emit[0, j] if start[j] > 0.0 else -np.inf
+            fwd[1, j, k] = emit[1, k] + (step[j, k] + begin)
+            if end[k] == 0.0:
+                bwd[j, k] = -np.inf
+    for t in range(2, T):
+        for j in range(K):
+            for k in range(K):
+                for i in range(K):
+                    row[i] = fwd[t - 1, i, j] + triple[i, j, k]
+                fwd[t, j, k] = emit[t, k] + (step[j, k] + chain.log_sum(row))
+    log_z = chain.log_sum((fwd[T - 1] + bwd).reshape(-1))
     nu[:] = 0.0
-    for t in range(T - 1):
-        for s in range(S):
-            m = big[t * S + s]
-            if t == 0:
-                nu[s // K] += m
-            nu[(t + 1) * K + s % K] += m
-            nu[T * K + s] += m
-    for s in range(S):
-        for m in range(K):
-            nu[T * K + S + s * K + m] = big[(T - 1) * S + s * S + (s % K) * K + m]
+    for t in range(T - 1, 0, -1):
+        chain.soft_max((fwd[t] + bwd).reshape(-1), pairs)
+        for j in range(K):
+            for k in range(K):
+                m = pairs[j * K + k]
+                nu[t * K + k] += m
+                nu[T * K + j * K + k] += m
+                if t == 1:
+                    nu[j] += m
+                after[j, k] = step[j, k] + (emit[t, k] + bwd[j, k])
+        if t == 1:
+            break
+        for i in range(K):
+            for j in range(K):
+                for k in range(K):
+                    row[k] = triple[i, j, k] + after[j, k]
+                    triples[(i * K + j) * K + k] = fwd[t - 1, i, j] + row[k]
+                bwd[i, j] = chain.log_sum(row)
+        chain.soft_max(triples, triples)
+        for p in range(triples.size):
+            nu[first + p] += triples[p]
     return log_z
 
 

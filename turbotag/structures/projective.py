@@ -21,6 +21,7 @@ from numba import njit
 
 from turbotag.structures.chain import FAST, LOG_ZERO, TINY, clique_exp
 from turbotag.structures.elementary import exp, log
+from turbotag.structures.tree import resolved
 
 # One recursion for three semirings (Goodman 1999): probabilities, their logs, the best score.
 PLAIN, LOG, BEST = 0, 1, 2
@@ -155,8 +156,8 @@ def outside(theta, single_root, semiring, incomplete, complete):
 
 @njit(cache=True, nogil=True)
 def _shifted(scores, beta):
-    """(theta, shift): theta[h, m] = beta*scores[h, m] - max over h, which is at most 0 and changes
-    log Z by the shift, as every word has one head; shift = -inf where a word can have none."""
+    """(theta, shift): theta[h, m] = beta*(scores[h, m] - max over h), which is at most 0 and
+    changes log Z by the shift, as every word has one head; -inf where a word can have none."""
     n = scores.shape[0] - 1
     theta = np.full((n + 1, n + 1), -np.inf)
     shift = 0.0
@@ -164,12 +165,12 @@ def _shifted(scores, beta):
         high = -np.inf
         for h in range(n + 1):
             if h != m:
-                high = max(high, beta * scores[h, m])
-        shift += high
+                high = max(high, scores[h, m])
+        shift += beta * high
         if high > -np.inf:
             for h in range(n + 1):
                 if h != m:
-                    theta[h, m] = beta * scores[h, m] - high
+                    theta[h, m] = beta * (scores[h, m] - high)
     return theta, shift
 
 
@@ -220,8 +221,15 @@ def inside_outside(scores, single_root, beta, marginals):
             if semiring == PLAIN:
                 marginals[h, m] = incomplete[h, m] * out_incomplete[h, m] / z
             else:
-                marginals[h, m] = math.exp(incomplete[h, m] + out_incomplete[h, m] - z)
-    return log_z + shift
+                marginals[h, m] = math.exp(min(incomplete[h, m] + out_incomplete[h, m] - z, 0.0))
+    if semiring == PLAIN or resolved(marginals):
+        return log_z + shift
+    heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
+    log_z = beta * argmax(scores, single_root, heads)
+    marginals[:] = 0.0
+    for m in range(1, n + 1):
+        marginals[heads[m - 1], m] = 1.0
+    return log_z
 
 
 # ---- One tree: the best, or a random one --------------------------------------------------------
@@ -369,10 +377,10 @@ def clique_marginals(scores, single_root, beta, mu, log_mu):
         else:
             item, around = complete[h, e], out_complete[h, e] - log_z
             x, y = incomplete[h, low:high], by_end[e, low:high]
-        log_mu[at] = max(item + around, LOG_ZERO)
+        log_mu[at] = min(max(item + around, LOG_ZERO), 0.0)
         to = log_mu[at + 1 : at + 1 + high - low]
         for k in range(to.size):
-            to[k] = max(x[k] + y[k] + around, LOG_ZERO)
+            to[k] = min(max(x[k] + y[k] + around, LOG_ZERO), 0.0)
     clique_exp(log_mu, mu)
     return log_z + shift
 

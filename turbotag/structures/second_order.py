@@ -13,6 +13,7 @@ from turbotag.structures.parts import Parts
 
 ENTROPIES = ("convex", "bethe")
 MAP_ROUNDS = 500
+MOST_ROUNDS = 10_000
 EVEN = np.zeros(0)
 
 
@@ -28,6 +29,17 @@ class Approximation:
     rounds: int = 8
     damping: float = 0.5
     tolerance: float = 1e-4
+
+    def check(self) -> None:
+        """ValueError if it cannot be used."""
+        if self.entropy not in ENTROPIES:
+            raise ValueError(f"entropy is one of {', '.join(ENTROPIES)}")
+        if not 1 <= self.rounds <= MOST_ROUNDS:
+            raise ValueError(f"rounds is {self.rounds}: it must be 1 to {MOST_ROUNDS}")
+        if not 0.0 <= self.damping < 1.0:
+            raise ValueError(f"damping is {self.damping}: it must lie between 0 and 1")
+        if not self.tolerance >= 0.0:
+            raise ValueError(f"tolerance is {self.tolerance}: it must not be negative")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

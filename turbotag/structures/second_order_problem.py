@@ -139,6 +139,11 @@ class BoundProblem(SecondOrderProblem):
             splits[self._split_cuts[i] : self._split_cuts[i + 1]] = moved[: 3 * self._n_arcs(i)]
         self.splits = splits
 
+    def restore_splits(self, splits: np.ndarray) -> None:
+        if splits.shape != (self._split_cuts[-1],) or splits.dtype != np.float64:
+            raise ValueError(f"splits are {splits.shape} {splits.dtype}")
+        self.splits = splits
+
     def _n_arcs(self, i: int) -> int:
         return self.parts[i].heads.size
 

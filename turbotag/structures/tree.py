@@ -30,6 +30,7 @@ from numba import njit
 from turbotag.structures.elementary import exp
 
 WIDEST = 600.0  # a larger range of scores goes through logs: e^-600 is still a normal number
+UNRESOLVED = 1e-3  # error of a sum of probabilities that is 1: scores of about 1e13 lead to it
 FAST = {"reassoc", "contract", "nsz"}
 
 
@@ -65,13 +66,12 @@ def marginals_in(space, scores, beta, single_root, mu):
     for m in range(1, n + 1):
         best, least = -np.inf, np.inf
         for h in range(1 if single_root else 0, n + 1):
-            s = beta * scores[h, m]
-            if h != m and s > -np.inf:
-                best, least = max(best, s), min(least, s)
+            if h != m and scores[h, m] > -np.inf:
+                best, least = max(best, scores[h, m]), min(least, scores[h, m])
         if best > -np.inf:
             top[m] = best
             widest = max(widest, best - least)
-        best_root = max(best_root, beta * scores[0, m] - top[m])
+        best_root = max(best_root, scores[0, m] - top[m])
     if best_root == -np.inf:
         mu[:] = 0.0
         return -np.inf
@@ -79,12 +79,51 @@ def marginals_in(space, scores, beta, single_root, mu):
         top[0] = best_root
         for m in range(1, n + 1):
             if scores[0, m] > -np.inf:
-                widest = max(widest, best_root - (beta * scores[0, m] - top[m]))
-    if widest <= WIDEST:
-        log_z = _linear(space, scores, beta, single_root, top, mu)
+                widest = max(widest, best_root - (scores[0, m] - top[m]))
+    theta, common = space.matrices[0], 0.0
+    for m in range(n + 1):
+        common += beta * top[m]
+    if beta * widest <= WIDEST:
+        _relative(scores, beta, top, theta)
+        log_z = _linear(space, single_root, mu)
         if log_z == log_z:
-            return log_z
-    return _logarithmic(scores, beta, single_root, top, mu)
+            return log_z + common
+    _relative(scores, beta, top, theta)
+    log_z = _logarithmic(theta, single_root, mu)
+    if log_z == -np.inf or resolved(mu):
+        return log_z + common
+    heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
+    common = beta * argmax(scores, single_root, heads)
+    mu[:] = 0.0
+    for m in range(1, n + 1):
+        mu[heads[m - 1], m] = 1.0
+    return common
+
+
+@njit(cache=True, nogil=True)
+def _relative(scores, beta, top, theta):
+    """theta[h, m] = beta (scores[h, m] - top[m]), and less top[0] for the root; -inf for no arc.
+
+    The difference is taken first, and not where `fastmath` may change that: its rounding error is
+    then one of what counts, not of the scores.
+    """
+    n = scores.shape[0] - 1
+    for h in range(n + 1):
+        shift = top[0] if h == 0 else 0.0
+        for m in range(1, n + 1):
+            theta[h, m] = beta * ((scores[h, m] - top[m]) - shift)
+        theta[h, 0] = theta[h, h] = -np.inf
+
+
+@njit(cache=True, nogil=True)
+def resolved(mu):
+    """Whether the heads of every word have a probability of 1 together; they then have exactly."""
+    for m in range(1, mu.shape[0]):
+        total = mu[:, m].sum()
+        if not abs(total - 1.0) < UNRESOLVED:
+            return False
+        mu[:, m] /= total
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -100,19 +139,18 @@ def entropy(scores, beta, single_root):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _linear(space, scores, beta, single_root, top, mu):
-    """`marginals` with exponentials; NaN if numbers of this size cannot hold the result."""
-    n = scores.shape[0] - 1
+def _linear(space, single_root, mu):
+    """`marginals` of the potentials in `space`, with exponentials, which take their place; NaN if
+    numbers of this size cannot hold the result."""
     weight, a, b = space.matrices[0], space.matrices[1], space.matrices[2]
+    n = weight.shape[0] - 1
     d, q = space.vectors[1], space.vectors[2]
     name = space.name  # the word that stands at each place, should any have to swap
     for h in range(n + 1):
         name[h] = h
-        row, s, shift = weight[h], scores[h], top[0] if h == 0 else 0.0
-        row[0] = 0.0
-        for m in range(1, n + 1):
-            row[m] = exp(beta * s[m] - top[m] - shift)
-        row[h] = 0.0
+        row = weight[h]
+        for m in range(n + 1):
+            row[m] = exp(row[m])
         a[h] = row
     log_z = 0.0
     for k in range(n, 0, -1):
@@ -134,8 +172,6 @@ def _linear(space, scores, beta, single_root, top, mu):
             row = a[h]
             for m in range(1, k):
                 row[m] += p * through[m]
-    for m in range(n + 1):
-        log_z += top[m]
 
     # Backwards, b(h, m) = d log Z / d a(h, m) in the graph that still has k:
     #   q(h) = sum_m a(k, m) b(h, m),   b(k, m) = sum_h p(h) b(h, m),
@@ -199,18 +235,13 @@ def _log_heads(a, j, k, low):
 
 
 @njit(cache=True, nogil=True)
-def _logarithmic(scores, beta, single_root, top, mu):
+def _logarithmic(theta, single_root, mu):
     """The same steps on logarithms, for scores that are hundreds apart.
 
     Slower by 6 times at 10 words, 70 at 50.
     """
-    n = scores.shape[0] - 1
-    a = np.full((n + 1, n + 1), -np.inf)
-    for h in range(n + 1):
-        for m in range(1, n + 1):
-            if h != m:
-                a[h, m] = beta * scores[h, m] - top[m] - (top[0] if h == 0 else 0.0)
-    first = a.copy()
+    n = theta.shape[0] - 1
+    a = theta.copy()
     name = np.arange(n + 1)
     d = np.empty(n + 1)
     log_z = 0.0
@@ -232,8 +263,6 @@ def _logarithmic(scores, beta, single_root, top, mu):
             for m in range(1, k):
                 if m != h and a[h, k] > -np.inf:
                     a[h, m] = log_add(a[h, m], a[h, k] + a[k, m])
-    for m in range(n + 1):
-        log_z += top[m]
     b = np.full((n + 1, n + 1), -np.inf)
     share = np.empty(n + 1)  # p(h) q(h): arcs from h that go through k
     for k in range(1, n + 1):
@@ -255,7 +284,7 @@ def _logarithmic(scores, beta, single_root, top, mu):
         for m in range(1, n + 1):
             if h != m:
                 x, y = name[h], name[m]
-                mu[x, y] = math.exp(min(first[x, y] + b[h, m], 0.0))
+                mu[x, y] = math.exp(min(theta[x, y] + b[h, m], 0.0))
     return log_z
 
 

@@ -1,0 +1,720 @@
+"""Faults: signals at random moments, full disks, read-only folders, closed pipes, changing files.
+
+Commands run in processes of their own, forked from this one, which has loaded the kernels; some
+start from nothing. After each fault the files are compared byte for byte with those of a run that
+was left alone: the old one or the new one, whole, and nothing beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import re
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from turbotag.__main__ import start
+from turbotag.cli import inspect, predict, train  # noqa: F401  (for the forked processes)
+from turbotag.cli.main import main
+from turbotag.corpus import reader
+from turbotag.models.pipeline import load_model
+
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+KILL, TERM, INT = signal.SIGKILL, signal.SIGTERM, signal.SIGINT
+SAID = {TERM: (143, "turbotag: terminated"), INT: (130, "turbotag: interrupted")}
+PROMPT = 2.0  # seconds that a command may take to end after a signal
+STALE = re.compile(r"\.(m|m\.[a-z.]*checkpoint|out)\.[0-9a-f]{8}\.tmp|\.m\.lock")
+GO_ON = "--checkpoint-seconds 0 --resume -q -o m"  # one command for the first run and the second
+TAGGER = f"train --task ner --train ../train.iob2 --epochs 12 --stop-gap 1e-14 {GO_ON}"
+PARSER = f"train --task parse --train ../train.conllu --epochs 2 {GO_ON}"
+PREDICT = {
+    "tagger": "predict ../tagger ../test.iob2",
+    "threads": "predict ../tagger ../test.iob2 --threads 2",
+    "pipeline": "predict en ../text.txt",
+    "parser": "predict ../parser ../test.conllu",
+}
+COLD = "import os, sys, turbotag.__main__ as t; os.write(int(sys.argv.pop(1)), b'.'); t.start()"
+
+
+# ---- Processes ----------------------------------------------------------------------------------
+
+
+class Child:
+    """A command in a process of its own; `out` and `err` are what was read from it."""
+
+    def __init__(
+        self,
+        command: str,
+        pipe: bool = False,
+        stdout: str = os.devnull,
+        cold: bool = False,
+        prepare: Callable[[], object] = lambda: None,
+    ):
+        """pipe: its output is read here, and goes to the file `stdout` otherwise; cold: it is a new
+        Python; prepare: what the process does before the command."""
+        self.out, self.err = b"", b""
+        self.code, self.seconds = 0, 0.0
+        out, out_end = os.pipe() if pipe else (None, None)
+        err, err_end = os.pipe()
+        ready, ready_end = os.pipe()
+        self.pipes = {"out": out, "err": err}
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            self._be(command, out_end or os.open(stdout, 0o1101), err_end, ready_end, cold, prepare)
+        for end in (out_end, err_end, ready_end):
+            if end is not None:
+                os.close(end)
+        os.read(ready, 1)
+        os.close(ready)
+
+    def _be(
+        self,
+        command: str,
+        out: int,
+        err: int,
+        ready: int,
+        cold: bool,
+        prepare: Callable[[], object],
+    ) -> None:
+        """In the new process."""
+        try:
+            for name in self.pipes:
+                self.close(name)  # else a pipe whose reader is gone would still have one
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            sys.argv = ["turbotag", *command.split()]
+            signal.signal(INT, signal.SIG_DFL)  # which a background job of a shell ignores
+            if cold:
+                os.set_inheritable(ready, True)
+                os.execv(sys.executable, [sys.executable, "-c", COLD, str(ready), *sys.argv[1:]])
+            prepare()
+            os.write(ready, b".")
+            start()
+        except SystemExit as end:
+            os._exit(int(end.code or 0))
+        except BaseException:
+            traceback.print_exc()
+        os._exit(1)
+
+    def read(self, seconds: float, most: int | None = None) -> bool:
+        """Read what the process writes for so long, or up to `most` bytes of its output; whether
+        there can be more."""
+        until = time.monotonic() + seconds
+        while pipes := {fd: name for name, fd in self.pipes.items() if fd is not None}:
+            left = until - time.monotonic()
+            if left <= 0 or (most is not None and len(self.out) >= most):
+                return True
+            for fd in select.select(list(pipes), [], [], left)[0]:
+                name = pipes[fd]
+                size = most - len(self.out) if most is not None and name == "out" else 1 << 16
+                data = os.read(fd, size)
+                setattr(self, name, getattr(self, name) + data)
+                if not data:
+                    self.close(name)
+        return False
+
+    def close(self, name: str) -> None:
+        fd = self.pipes[name]
+        if fd is not None:
+            os.close(fd)
+            self.pipes[name] = None
+
+    def end(self, number: signal.Signals | None = None) -> Child:
+        """Send a signal, if one is given, and wait for the end: `code`, and after how long."""
+        begin = time.monotonic()
+        if number is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+        if self.read(300.0):
+            os.kill(self.pid, KILL)
+            self.err += b"it hangs"
+        self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.seconds = time.monotonic() - begin
+        for name in self.pipes:
+            self.close(name)
+        return self
+
+    def wrong_end(self, number: signal.Signals) -> str | None:
+        """What is wrong with how it ended, having been sent a signal."""
+        said, lines = self.err.decode(), self.err.decode().splitlines()
+        if number == KILL:
+            return None if self.code == -KILL and not lines else f"{self.code}: {said}"
+        code, words = SAID[number]
+        silent = self.code == -number and not lines  # before or after the command's own work
+        if not silent and not (
+            self.code == code and len(lines) == 1 and lines[0].startswith(words)
+        ):
+            return f"exit code {self.code}, {said!r}"
+        return f"it took {self.seconds:.1f} s to end" if self.seconds > PROMPT else None
+
+    def not_a_sentence(self, words: str = "") -> str | None:
+        """What is wrong, if it did not end with exit code 1 and one sentence."""
+        lines = self.err.decode().splitlines()
+        if self.code == 1 and len(lines) == 1 and lines[0].startswith("turbotag: "):
+            return None if words in lines[0] else f"says {lines[0]!r}, not {words!r}"
+        return f"exit code {self.code}: {self.err.decode()!r}"
+
+
+def here(command: str) -> None:
+    """Run a command in this process."""
+    before, sys.argv = sys.argv, ["turbotag", *command.split()]
+    try:
+        main(command.split())
+    except SystemExit as end:
+        if end.code:
+            raise AssertionError(command) from end
+    finally:
+        sys.argv = before
+
+
+# ---- Where, and what is counted -----------------------------------------------------------------
+
+
+class Count:
+    """Faults of one kind: how many were tried, and what went wrong."""
+
+    def __init__(self, name: str):
+        self.name, self.tried = name, 0
+        self.problems: list[str] = []
+        self.notes: dict[str, int] = {}
+        self.slowest = 0.0
+
+    def __call__(self, problem: str | None) -> None:
+        self.tried += 1
+        if problem:
+            self.problems.append(f"{self.name}, {self.tried}: {problem}")
+
+    def note(self, what: str, times: int = 1) -> None:
+        self.notes[what] = self.notes.get(what, 0) + times
+
+    def row(self) -> str:
+        notes = [f"{v} {k}" for k, v in self.notes.items() if v]
+        if self.slowest:
+            notes.append(f"ended within {1000 * self.slowest:.0f} ms")
+        survived = self.tried - len(self.problems)
+        return f"| {self.name} | {self.tried} | {survived} | {'; '.join(notes)} |"
+
+
+class Bench:
+    """An empty folder to work in, below one with data; what undisturbed runs make of them."""
+
+    def __init__(self, root: Path, quick: bool):
+        root.chmod(0o755)
+        self.root, self.folder, self.quick = root, root / "work", quick
+        self.rng = random.Random(1)
+        for name, source, times in (
+            ("train.iob2", "dev.iob2", 1),
+            ("train.conllu", "dev.conllu", 1),
+            ("test.iob2", "test.iob2", 160),
+            ("test.conllu", "test.conllu", 2),
+            ("text.txt", "letter.txt", 6),
+            ("some.iob2", "dev.iob2", 2),
+        ):
+            (root / name).write_bytes(((DEMO / source).read_bytes() + b"\n") * times)
+        self.folder.mkdir()
+        os.chdir(self.folder)
+        self.old, self.new = {}, {}
+        for name, command in (("tagger", TAGGER), ("parser", PARSER)):
+            here(command)  # in this process, so that the kernels are loaded for all
+            self.new[name] = self.take("m")
+            here(f"{command} --seed 2")
+            load_model("m")
+            self.old[name] = self.take("m")
+            (root / name).write_bytes(self.old[name])
+        self.answers: dict[str, bytes] = {}
+        self.lengths: dict[str, float] = {}
+        for name, command in PREDICT.items():
+            here(f"{command} -o out")
+            self.answers[name] = self.take("out")
+        gc.collect()
+        gc.freeze()
+
+    def take(self, name: str) -> bytes:
+        """The bytes of a file; the folder is empty then."""
+        data = (self.folder / name).read_bytes()
+        self.clean()
+        return data
+
+    def clean(self) -> None:
+        for file in self.folder.iterdir():
+            file.unlink()
+
+    def put(self, **files: bytes) -> None:
+        for name, data in files.items():
+            (self.folder / name).write_bytes(data)
+
+    def times(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+    def length(self, command: str, **how: Any) -> float:
+        """How many seconds an undisturbed run takes."""
+        child, begin = Child(command, **how), time.monotonic()
+        assert child.end().code == 0, child.err.decode()
+        return time.monotonic() - begin
+
+    def strike(
+        self, number: signal.Signals, command: str, file: str, old: bytes, **how: Any
+    ) -> Child:
+        """Run a command that would replace a file, and send it a signal at a random moment; if it
+        ends before, do so again."""
+        key = f"{command} {how}"
+        if key not in self.lengths:
+            self.lengths[key] = self.length(command, **how)
+        while True:
+            self.clean()
+            self.put(**{file: old})
+            child, begin = Child(command, **how), time.monotonic()
+            if not child.read(self.rng.uniform(0, self.lengths[key])):
+                self.lengths[key] = time.monotonic() - begin
+            if child.end(number).code:
+                return child
+
+    def stale(self) -> list[str]:
+        return [n for n in os.listdir(self.folder) if STALE.fullmatch(n)]
+
+    def wrong(self, name: str, *allowed: bytes) -> str | None:
+        """What is wrong with a file that must be one of these."""
+        data = (self.folder / name).read_bytes()
+        return None if data in allowed else f"{name} is neither the old nor the new: {len(data)}"
+
+    def surplus(self, *expected: str) -> str | None:
+        """What is wrong if the folder holds anything else."""
+        extra = sorted(set(os.listdir(self.folder)) - set(expected))
+        return f"left behind: {extra}" if extra else None
+
+
+# ---- Signals ------------------------------------------------------------------------------------
+
+
+def killed_training(bench: Bench, number: signal.Signals, cold: bool = False) -> Count:
+    """A signal at a random moment, then --resume to the bytes of the run that was left alone."""
+    count = Count(f"{number.name} while training" + (", from a cold start" if cold else ""))
+    for i in range(bench.times(5, 1) if cold else bench.times(100, 3)):
+        name, command = ("parser", PARSER) if i % 10 == 2 else ("tagger", TAGGER)
+        old, new = bench.old[name], bench.new[name]
+        child = bench.strike(number, command, "m", old, cold=cold)
+        checkpoints = [p.name for p in bench.folder.glob("m*.checkpoint")]
+        stale = bench.stale() if number == KILL else []
+        problem = child.wrong_end(number) or bench.wrong("m", old, new)
+        problem = problem or bench.surplus("m", *checkpoints, *stale)
+        again = Child(command).end()
+        if again.code or again.err:
+            problem = problem or f"resumed: {again.code} {again.err.decode()!r}"
+        count(problem or bench.wrong("m", new) or bench.surplus("m"))
+        count.note("went on from a checkpoint", bool(checkpoints))
+        if number == KILL:
+            count.note("stale files, which the next run removed", len(stale))
+        count.slowest = max(count.slowest, child.seconds)
+    bench.clean()
+    return count
+
+
+def killed_prediction(bench: Bench, number: signal.Signals, cold: bool = False) -> Count:
+    """Into a file: the old one or the new one; into a pipe: the beginning of the right answer."""
+    count = Count(f"{number.name} while predicting" + (", from a cold start" if cold else ""))
+    for i in range(bench.times(5, 1) if cold else bench.times(100, 4)):
+        name = list(PREDICT)[(0, 1, 2, 3, 1, 0, 0, 1, 0, 2)[i % 10]]
+        right, piped = bench.answers[name], name == "threads"
+        command = PREDICT[name] + ("" if piped else " -o out")
+        child = bench.strike(number, command, "out", b"old", pipe=piped, cold=cold)
+        stale = bench.stale() if number == KILL else []
+        problem = child.wrong_end(number) or bench.wrong("out", b"old", right)
+        problem = problem or bench.surplus("out", *stale)
+        if not right.startswith(child.out):
+            problem = problem or "what came through the pipe is not the beginning of the answer"
+        if stale:
+            again = Child(command).end().err.decode()
+            problem = problem or again or bench.wrong("out", right) or bench.surplus("out")
+        count(problem)
+        if number == KILL:
+            count.note("stale files, which the next run removed", len(stale))
+        count.slowest = max(count.slowest, child.seconds)
+    bench.clean()
+    return count
+
+
+def damaged_checkpoints(bench: Bench) -> Count:
+    """Cut, or with some bytes changed: refused, or so little that the result is the same."""
+    count = Count("damaged checkpoint resumed")
+    found = b""
+    while not found:
+        child = Child(TAGGER)
+        while not os.path.exists("m.checkpoint") and child.read(0.001):
+            pass
+        child.end(KILL)
+        if os.path.exists("m.checkpoint"):
+            found = (bench.folder / "m.checkpoint").read_bytes()
+        bench.clean()
+    old, new = bench.old["tagger"], bench.new["tagger"]
+    for i in range(bench.times(100, 6)):
+        data = bytearray(found[: bench.rng.randrange(len(found))] if i % 2 else found)
+        if not i % 2:
+            header = 8 + int.from_bytes(data[:8], "little")
+            for _ in range(bench.rng.choice((1, 4))):
+                at = bench.rng.randrange(header if i % 4 else len(data))
+                data[at] ^= bench.rng.randrange(1, 256)
+        (bench.folder / "m.checkpoint").write_bytes(data)
+        bench.put(m=old)
+        done = Child(TAGGER).end()
+        if done.code == 0:
+            count(done.err.decode() or bench.wrong("m", new) or bench.surplus("m"))
+            count.note("without effect")
+        else:
+            problem = done.not_a_sentence("m.checkpoint: ") or bench.wrong("m", old)
+            count(problem or bench.surplus("m", "m.checkpoint"))
+            count.note("refused")
+        bench.clean()
+    return count
+
+
+# ---- Disks and folders --------------------------------------------------------------------------
+
+
+@contextmanager
+def mounted(folder: Path, size: int) -> Iterator[bool]:
+    """A small disk of its own on the folder, if this user may mount one."""
+    options = ["-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    try:
+        possible = not subprocess.run(["mount", *options], capture_output=True).returncode
+    except OSError:
+        possible = False
+    if possible:
+        os.chdir(folder)
+    try:
+        yield possible
+    finally:
+        if possible:
+            os.chdir("/")
+            subprocess.run(["umount", str(folder)], check=True)
+            os.chdir(folder)
+
+
+def limited_files(bench: Bench) -> Count:
+    """No file may grow beyond a random size: writes fail there, as they do on a full disk."""
+    count = Count("file that cannot grow beyond a random size")
+    for i in range(bench.times(60, 4)):
+        trains = i % 2 == 0
+        name = ("tagger", "pipeline")[i // 2 % 2]
+        old = bench.old["tagger"] if trains else b"old"
+        command = TAGGER if trains else f"{PREDICT[name]} -o out"
+        full = bench.new["tagger"] if trains else bench.answers[name]
+        size = bench.rng.randrange(len(full))
+        bench.put(**{"m" if trains else "out": old})
+        limits = (size, size)
+        done = Child(command, prepare=lambda x=limits: resource.setrlimit(resource.RLIMIT_FSIZE, x))
+        done.end()
+        kept = "m" if trains else "out"
+        problem = done.not_a_sentence("cannot be written") or bench.wrong(kept, old)
+        count(problem or bench.surplus(kept, "m.checkpoint"))
+        bench.clean()
+    return count
+
+
+def full_disk(bench: Bench) -> Count:
+    """A disk with room for the old files, but not for the new ones."""
+    count = Count("full disk")
+    old = bench.old["tagger"]
+
+    def to_stdout(name: str) -> None:
+        for cold in (False,) if bench.quick else (False, True):
+            done = Child(PREDICT["tagger"], stdout=name, cold=cold).end()
+            problem = done.not_a_sentence("standard output: no space left on device")
+            count(problem or bench.surplus("m", "out", name))
+
+    if os.path.exists("/dev/full"):
+        to_stdout("/dev/full")
+    with mounted(bench.folder, len(old) + 30_000) as possible:
+        for _ in range(bench.times(5, 1) if possible else 0):
+            bench.put(m=old, out=b"old")
+            for command in (TAGGER, f"{PREDICT['tagger']} -o out", f"{PREDICT['parser']} -o out"):
+                done = Child(command).end()
+                problem = done.not_a_sentence("cannot be written: no space left on the device")
+                problem = problem or bench.wrong("m", old) or bench.wrong("out", b"old")
+                count(problem or bench.surplus("m", "out"))
+            to_stdout("shell")
+            bench.clean()
+    if not possible:
+        count.name += " (only /dev/full, as this user may mount none)"
+    return count
+
+
+def read_only(bench: Bench) -> Count:
+    """A folder that cannot be written: refused before anything is read."""
+    count = Count("read-only folder")
+    old = bench.old["tagger"]
+    commands = [TAGGER, PARSER, f"{TAGGER}2"]
+    commands += [f"{PREDICT[name]} -o {to}" for name in ("tagger", "parser") for to in ("out", "o")]
+    commands.append(f"{PREDICT['parser']} --draw page.html")
+
+    def attack(**how: Any) -> None:
+        for command in commands:
+            done = Child(command, **how).end()
+            problem = done.not_a_sentence("cannot be written: permission denied")
+            problem = problem or bench.wrong("m", old) or bench.wrong("out", b"old")
+            count(problem or bench.surplus("m", "out"))
+
+    with mounted(bench.folder, 1 << 22) as possible:
+        if possible:
+            bench.put(m=old, out=b"old")
+            subprocess.run(["mount", "-o", "remount,ro", str(bench.folder)], check=True)
+            attack()
+            count.note("on a read-only disk", len(commands))
+    bench.put(m=old, out=b"old")
+    for name in ("m", "out"):
+        os.chmod(name, 0o666)
+    bench.folder.chmod(0o555)
+    attack(prepare=drop_privileges)
+    bench.folder.chmod(0o755)
+    bench.clean()
+    return count
+
+
+def drop_privileges() -> None:
+    """Nothing is forbidden to root."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+# ---- Pipes, and files that change ---------------------------------------------------------------
+
+
+def closed_pipes(bench: Bench) -> Count:
+    """The reader goes away after some bytes: a quiet end, and what came was right."""
+    count = Count("pipe closed after some bytes")
+    for i in range(bench.times(120, 4)):
+        name = list(PREDICT)[i % 4]
+        right = bench.answers[name]
+        size = (0, bench.rng.randrange(len(right)), 1, len(right))[(i + i // 4) % 4]
+        child = Child(PREDICT[name], pipe=True)
+        while len(child.out) < size and child.read(60.0, size):
+            pass
+        child.close("out")
+        child.end()
+        problem = (
+            f"exit code {child.code}: {child.err.decode()!r}" if child.code or child.err else ""
+        )
+        if child.out != right[: len(child.out)] or len(child.out) < size:
+            problem = problem or "what came through is not the beginning of the answer"
+        count(problem or bench.surplus())
+    return count
+
+
+def append(path: Path) -> None:
+    data = path.read_bytes()
+    with open(path, "ab") as f:
+        f.write(data[: len(data) // 3])
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    """One byte of the first letters, and one near the end."""
+    with open(path, "r+b") as f:
+        f.write(b"Q")
+        f.seek(-30, os.SEEK_END)
+        f.write(b"Q")
+
+
+def replace(path: Path) -> None:
+    other = path.with_suffix(".other")
+    other.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    os.replace(other, path)
+
+
+def changing_files(bench: Bench) -> Count:
+    """Changed in the midst of reading: the old content, the new one, or a sentence; never a mix."""
+    count = Count("file changed while it is read")
+    cases = {  # the file that changes, the command, its result
+        "train.iob2": (TAGGER, "m"),
+        "some.iob2": ("predict ../tagger ../some.iob2 -o out", "out"),
+        "text.txt": ("predict en-pos ../text.txt -o out", "out"),
+        "tagger": ("predict ../tagger ../some.iob2 -o out", "out"),
+        "train.conllu": (PARSER, "m"),
+        "test.iob2": (f"{PREDICT['tagger']} -o out", "out"),
+        "test.conllu": (f"{PREDICT['parser']} -o out", "out"),
+        "parser": (f"{PREDICT['parser']} -o out", "out"),
+    }
+    for name, (command, result) in list(cases.items())[: bench.times(8, 4)]:
+        path = bench.root / name
+        content = path.read_bytes()
+        before = outcome(bench, command, result)
+        for change in (append, cut, overwrite, replace):
+            change(path)
+            after = outcome(bench, command, result)
+            for at in range(bench.times(4, 1)):
+                path.write_bytes(content)
+                times = path.stat().st_mtime_ns - 10**9  # a clock may tick every few milliseconds
+                os.utime(path, ns=(times, times))
+                child = Child(command, prepare=lambda a=at, c=change, p=path: before_read(a, c, p))
+                child.end()
+                if child.code == 0:
+                    data = bench.take(result)
+                    fine = data in (before, after) and not child.err
+                    count(
+                        None if fine else f"{change.__name__} {name}: a mix, {child.err.decode()!r}"
+                    )
+                    count.note("old or new content")
+                else:
+                    problem = child.not_a_sentence(name) or bench.surplus()
+                    count(problem and f"{change.__name__} {name}: {problem}")
+                    count.note("refused")
+                bench.clean()
+            path.write_bytes(content)
+    return count
+
+
+def outcome(bench: Bench, command: str, result: str) -> bytes | None:
+    """What a command makes of a file that does not change; None if it refuses it."""
+    done = Child(command).end()
+    data = (bench.folder / result).read_bytes() if done.code == 0 else None
+    bench.clean()
+    return data
+
+
+def before_read(at: int, change: Callable[[Path], None], path: Path) -> None:
+    """Make a change before the read number `at` of a file that is open."""
+    reads = 0
+
+    def hook(method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(self: reader.Steady, *arguments: Any) -> Any:
+            nonlocal reads
+            if os.path.realpath(str(self.name)) == os.path.realpath(path):
+                if reads == at:
+                    change(path)
+                reads += 1
+            return method(self, *arguments)
+
+        return wrapped
+
+    reader.Steady.readinto = hook(reader.Steady.readinto)  # type: ignore[method-assign]
+    reader.Steady.readall = hook(reader.Steady.readall)  # type: ignore[method-assign]
+
+
+# ---- Two at once --------------------------------------------------------------------------------
+
+
+def two_trainings(bench: Bench) -> Count:
+    """Of one model: the second is refused while the first runs; the file is of one of them."""
+    count = Count("two trainings of one model")
+    commands = TAGGER, f"{TAGGER} --seed 2"
+    models = bench.new["tagger"], bench.old["tagger"]
+    seconds = bench.length(TAGGER)
+    bench.clean()
+    for i in range(bench.times(20, 3)):
+        kill = i % 4 == 3
+        first = Child(commands[0])
+        first.read(bench.rng.uniform(0, seconds))
+        if kill:
+            first.end(KILL)
+            for file in bench.folder.glob("m.checkpoint"):  # else the second is refused for it
+                file.unlink()
+        second = Child(commands[1])
+        second.end()
+        if not kill:
+            first.end()
+        problem = None
+        if first.code != (-KILL if kill else 0) and not (kill and first.code == 0):
+            problem = f"the first ended with {first.code}: {first.err.decode()!r}"
+        if second.code == 1 and not kill:
+            problem = problem or second.not_a_sentence(f"being trained by process {first.pid}")
+            count.note("times the second was refused")
+        elif second.code or second.err:
+            problem = problem or f"the second ended with {second.code}: {second.err.decode()!r}"
+        if not problem:
+            problem = bench.wrong("m", models[0] if second.code else models[1])
+        count(problem or bench.surplus("m"))
+        bench.clean()
+    return count
+
+
+def two_predictions(bench: Bench) -> Count:
+    """Into one file: it is of one of them."""
+    count = Count("two predictions into one file")
+    for _ in range(bench.times(10, 2)):
+        both = [Child(f"{PREDICT[name]} -o out") for name in ("tagger", "parser")]
+        ends = [child.end() for child in both]
+        bad = [f"{c.code}: {c.err.decode()!r}" for c in ends if c.code or c.err]
+        problem = bad[0] if bad else None
+        problem = problem or bench.wrong("out", bench.answers["tagger"], bench.answers["parser"])
+        count(problem or bench.surplus("out"))
+        bench.clean()
+    return count
+
+
+# ---- The page -----------------------------------------------------------------------------------
+
+FOUND = """Signals come at a random moment of a run; those that it outran are not counted. After
+each, the model or the output is the old file or the new one, byte for byte; there is nothing beside
+it but checkpoints (and stale files, after SIGKILL); and `--resume` leads to the bytes of the run
+that was left alone. A file that changes does so between two reads of it.
+
+Found, and mended:
+
+- SIGTERM left temporary files. Ctrl-C was an exception: it could get lost in an import, so that the
+  command went on; it could show a traceback; with `--threads` it waited up to nine seconds for the
+  blocks at work. Both now end the command at once, without temporary files, in a sentence that says
+  what `--resume` goes on from (exit codes 130 and 143).
+- Temporary files of killed processes stayed for ever. They are locked while in use; the next write
+  of the same file removes those that nobody holds.
+- Model files were mapped into memory: one that was cut while it was loaded ended the process with a
+  bus error. They are read now.
+- A file that was cut while it was read was tagged as far as it went, with exit code 0. Files that
+  change are refused.
+- Of 19 checkpoints with one byte of their arrays changed, 16 led to another model without a word;
+  with one in the header, some to an internal error. They have a checksum now.
+- Two trainings of one model overwrote and removed each other's checkpoint. The second is refused.
+- In a folder that cannot be written, an existing model was trained to the end before that was said.
+
+What remains: Ctrl-C while Python itself starts, before the first line of turbotag, shows Python's
+traceback."""
+
+
+def measure(quick: bool) -> str:
+    before, folder = os.getcwd(), tempfile.mkdtemp()  # which the end of no child removes
+    try:
+        counts = attack(Bench(Path(folder), quick))
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder)
+    lines = ["| fault | tried | survived | |", "|---|---|---|---|", *(c.row() for c in counts)]
+    text = "\n".join([*lines, "", FOUND])
+    problems = [p for c in counts for p in c.problems]
+    assert not problems, "\n".join([*lines, "", *problems])
+    return text
+
+
+def attack(bench: Bench) -> list[Count]:
+    assert bench.answers["threads"] == bench.answers["tagger"]
+    signals = (KILL, TERM, INT)
+    return [
+        *(killed_training(bench, number) for number in signals),
+        *(killed_prediction(bench, number) for number in signals),
+        *(killed_training(bench, number, cold=True) for number in signals[: bench.times(3, 1)]),
+        *(killed_prediction(bench, number, cold=True) for number in signals[-bench.times(3, 1) :]),
+        damaged_checkpoints(bench),
+        limited_files(bench),
+        full_disk(bench),
+        read_only(bench),
+        closed_pipes(bench),
+        changing_files(bench),
+        two_trainings(bench),
+        two_predictions(bench),
+    ]
