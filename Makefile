@@ -109,6 +109,11 @@ second-order: $(VENV)/.installed
 pipeline: $(VENV)/.installed
 	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data $(DATA)
 
+# Attack it: fuzzing, hostile models, faults, extreme numbers, load: docs/reliability.md.
+.PHONY: torture
+torture: $(VENV)/.installed
+	$(BIN)/python scripts/torture fuzz models faults extremes load supply page
+
 # A million executions of every fuzzing target (hours): docs/reliability/fuzz-million.csv. It needs
 # atheris, which has wheels for Linux; `make torture` has a few minutes of the same.
 fuzz: $(VENV)/.installed

@@ -257,6 +257,8 @@ def comparisons(out: Path) -> list[Comparison]:
 
 def rates(out: Path) -> list[Comparison]:
     rows, found = read(out / "crfsuite-tag.csv"), []
+    if not values(rows, "cpu_s", system=PEER):
+        return found
 
     def rate(system: str, mode: str, clock: str) -> list[float]:
         return [
@@ -304,7 +306,9 @@ def plot(out: Path) -> None:
     left.set_ylabel("objective above the best certified bound")
     left.set_title("Training: the same objective P(w)", fontsize=10)
     left.grid(alpha=0.3)
-    left.legend(fontsize=7)
+    low, high = left.get_ylim()
+    left.set_ylim(low / (high / low) ** 0.25, high)  # room for the legend
+    left.legend(fontsize=7, loc="lower left", ncols=2)
     for i, method in enumerate(names(rows)):
         mine = [r for r in rows if r["method"] == method]
         cpu, f = statistics.median(values(mine, "cpu_s")), statistics.median(values(mine, "f1"))
@@ -362,6 +366,8 @@ def section(out: Path) -> list[str]:
             "summed up while the weights changed: only the last point of its curve is P.",
             "",
         ]
+    if not tags:
+        return lines
     body = []
     for key in dict.fromkeys((r["system"], r["mode"]) for r in tags):
         mine = [r for r in tags if (r["system"], r["mode"]) == key]

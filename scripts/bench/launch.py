@@ -20,4 +20,5 @@ found = {
 }
 with open(sys.argv[1], "w", encoding="utf-8") as f:
     json.dump(found, f)
-sys.exit(os.waitstatus_to_exitcode(status) and 1)
+if code := os.waitstatus_to_exitcode(status):
+    sys.exit(f"exit code {code}")  # a negative one is a signal

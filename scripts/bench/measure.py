@@ -79,7 +79,7 @@ def run(command: list[str], env: dict[str, str] | None = None) -> Run:
             env={**os.environ, **(env or {})},
         )
         if done.returncode:
-            sys.exit(f"failed: {' '.join(command)}\n{done.stderr[-4000:]}")
+            sys.exit(f"failed ({done.returncode}): {' '.join(command)}\n{done.stderr[-4000:]}")
         return Run(**json.load(usage), out=done.stdout, load=os.getloadavg()[0])
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from measure import PALETTE, PEERS, Comparison, figure, plain, read, save, spread, table
 
-LEVEL = 5e-4  # ratios this near to 1 are called even: they round to 1.000
-
 
 def page(out: Path, parts: list[ModuleType]) -> None:
     done = {r["part"]: r for r in read(out / "parts.csv")}
@@ -58,9 +56,9 @@ def header(done: dict[str, dict[str, str]], out: Path) -> list[str]:
 
 
 def ratios(found: list[Comparison], out: Path) -> list[str]:
-    losses = [c for c in found if c.ratio < 1.0 - LEVEL]
-    even = [c for c in found if abs(c.ratio - 1.0) <= LEVEL]
-    wins = [c for c in found if c.ratio > 1.0 + LEVEL]
+    losses = [c for c in found if c.ratio < 1.0]
+    even = [c for c in found if c.ratio == 1.0]
+    wins = [c for c in found if c.ratio > 1.0]
     lines = [
         "The ratio says how many times better turbotag is: above 1 it wins, below 1 it loses. "
         "Sorted by it, so what we lose stands first. The second ratio is that of the wall times of "
@@ -88,7 +86,7 @@ def rows_of(found: list[Comparison]) -> list[str]:
             c.unit,
             spread(c.ours),
             spread(c.theirs),
-            f"**{c.ratio:.3g}**" if abs(c.ratio - 1) > 0.1 else f"**{c.ratio:.3f}**",
+            f"**{c.ratio:.3g}**" if abs(c.ratio - 1) > 0.1 else f"**{c.ratio:.4f}**",
             f"{c.wall_ratio:.3g}" if c.wall_ratio else "",
         ]
         for c in found

@@ -145,7 +145,7 @@ def rate(rows: list[dict[str, str]], clock: str, **wanted: str) -> list[float]:
 def comparisons(out: Path) -> list[Comparison]:
     rows, speeds = read(out / "udpipe-train.csv"), read(out / "udpipe-parse.csv")
     found: list[Comparison] = []
-    if not values(rows, "cpu_s", system=PEER):
+    if not speeds or not values(rows, "cpu_s", system=PEER):
         return found
     for method in (FIRST, SECOND):
 
@@ -182,7 +182,7 @@ def comparisons(out: Path) -> list[Comparison]:
 
 def plot(out: Path) -> None:
     rows, speeds = read(out / "udpipe-train.csv"), read(out / "udpipe-parse.csv")
-    if not rows:
+    if not rows or not speeds:
         return
     plt, picture = figure(11, 3.4)
     axes = picture.subplots(1, 3)
@@ -216,7 +216,7 @@ def plot(out: Path) -> None:
 
 def section(out: Path) -> list[str]:
     rows, speeds = read(out / "udpipe-train.csv"), read(out / "udpipe-parse.csv")
-    if not rows:
+    if not rows or not speeds:
         return []
     lines = [
         "Every fourth sentence of UD English EWT's training part; dev with gold tags and features, "

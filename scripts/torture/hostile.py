@@ -296,6 +296,8 @@ def values(name: str, parts: Parts, times: int, rng: np.random.Generator) -> lis
             continue
         if good.dtype.kind == "f":
             extremes = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e31, 1e29, -1e29, 1e-45, 0.0, -0.0]
+        elif good.dtype.kind == "b":
+            extremes = [False, True]
         else:
             info = np.iinfo(good.dtype)
             extremes = [info.min, info.max, 0, 1, info.max - 1, info.max // 2]

@@ -33,7 +33,7 @@ from turbotag.features import arcs, templates
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.features.parts import ROLES, PartExtractor
-from turbotag.models import store
+from turbotag.models import store, tensors
 from turbotag.models.gold import options_for
 from turbotag.models.parser import Parser
 from turbotag.models.parser_training import train_parser
@@ -352,8 +352,7 @@ def small_models() -> dict[str, Parts]:
     return found
 
 
-DTYPES = {"uint8": "U8", "uint16": "U16", "int8": "I8", "int32": "I32", "int64": "I64"}
-DTYPES |= {"uint64": "U64", "float32": "F32", "float64": "F64"}
+DTYPES = {name: code for code, name in tensors.DTYPES.items()}
 
 
 def packed(metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> bytes:

@@ -869,7 +869,7 @@ BETHE = {"parts": CS, "entropy": "bethe"}
         ({"parts": CS, "entropy": "tree"}, "entropy is one of convex, bethe"),
         ({**BETHE, "loss": "svm"}, "--entropy bethe needs a loss with finite beta"),
         ({**BETHE, "algorithm": "sdca"}, "bethe is trained by dca, sgd; sdca needs"),
-        ({"parts": CS, "rounds": 0}, "rounds is 0: it must be 1 or more"),
+        ({"parts": CS, "rounds": 0}, "rounds is 0: it must be 1 to 10000"),
         ({"parts": CS, "damping": 1.0}, "damping is 1.0: it must lie between 0 and 1"),
         ({"parts": CS, "damping": -0.1}, "damping is -0.1"),
         ({"parts": CS, "damping": float("nan")}, "damping is nan"),
