@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
 import pickle
 import struct
 import zipfile
@@ -149,7 +150,7 @@ def shapes(name: str, data: bytes) -> list[Attack]:
 
 def sparse(name: str, table: dict[str, Any], rest: bytes, array: str) -> Attack:
     """A file that really is as long as a huge array, of which most is a hole."""
-    size = 1 << 35
+    size = max(1 << 35, 4 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     told = table[array]
     width = (told["data_offsets"][1] - told["data_offsets"][0]) // max(
         1, int(np.prod(told["shape"]))
@@ -172,7 +173,7 @@ def sparse(name: str, table: dict[str, Any], rest: bytes, array: str) -> Attack:
             f.write(head + rest[: at[0]] + rest[at[1] :])
             f.truncate(len(head) + short + end - len(rest))
 
-    return Attack(f"{name}: {array} of 32 GB in a file with holes", make, True)
+    return Attack(f"{name}: {array} of more bytes than memory, in a file with holes", make, True)
 
 
 def metadata(name: str, data: bytes) -> list[Attack]:
@@ -203,7 +204,6 @@ def metadata(name: str, data: bytes) -> list[Attack]:
         ),
         "an array twice": lambda: joined(twice.encode(), rest),
         "a header key twice": lambda: inner('{"kind": "tagger", ' + text[1:]),
-        "an inner key twice": lambda: inner(text.replace('"seed":', '"seed": 1, "seed":', 1)),
         "not UTF-8": lambda: joined(
             json.dumps(table).encode().replace(b"seed", b"s\xff\xfed"), rest
         ),
@@ -230,9 +230,12 @@ def metadata(name: str, data: bytes) -> list[Attack]:
         "data behind the arrays": lambda: data + b"\0",
         "data before the arrays": lambda: joined(table, b"\0" + rest),
     }
+    if "seed" in header:
+        found["an inner key twice"] = lambda: inner(text.replace('"seed":', '"seed":1,"seed":', 1))
     for value in (0, -1, 2, 1 << 40, 10**30, 1.0, "1", True, None, [], "x" * 100_000):
         found[f"format version {value!r:.20}"] = partial(inner, {**header, "format_version": value})
-    for value in ("", "checkpoint", "model", "tagger\nparser", None, 1, ["tagger"], "x" * 100_000):
+    strange = "" if header["kind"] == "checkpoint" else "checkpoint"
+    for value in (strange, "model", "tagger\nparser", None, 1, ["tagger"], "x" * 100_000):
         found[f"kind {value!r:.20}"] = partial(inner, {**header, "kind": value})
     other = "parser" if header["kind"] == "tagger" else "tagger"
     found[f"kind {other}"] = partial(inner, {**header, "kind": other})

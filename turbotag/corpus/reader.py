@@ -139,7 +139,7 @@ def _chunks(path: Source | BinaryIO, size: int) -> Iterator[bytes]:
     name = display_name(path)
     stream = open_binary(path)
     read = getattr(stream, "read1", stream.read)  # a pipe's sentences are not held back
-    pending = b""
+    pending = bytearray()
     try:
         while True:
             try:
@@ -148,13 +148,14 @@ def _chunks(path: Source | BinaryIO, size: int) -> Iterator[bytes]:
                 raise DataError(f"cannot be read: {e}", name) from e
             if not data:
                 break
+            new = max(0, len(pending) - 2)  # a blank line can only end in what is new
             pending += data
-            cut = max(pending.rfind(b"\n\n") + 2, pending.rfind(b"\n\r\n") + 3)
+            cut = max(pending.rfind(b"\n\n", new) + 2, pending.rfind(b"\n\r\n", new) + 3)
             if cut > 3:
-                yield pending[:cut]
-                pending = pending[cut:]
+                yield bytes(pending[:cut])
+                del pending[:cut]
         if pending:
-            yield pending
+            yield bytes(pending)
     finally:
         if stream is not sys.stdin.buffer:
             stream.close()

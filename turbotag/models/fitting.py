@@ -218,7 +218,8 @@ def fit(
         certificate = result.certificate.as_dict()
         if not np.isfinite([*certificate.values()]).all():
             raise FloatingPointError(f"certificate {certificate}")
-        if not (np.abs(result.weights) < compact.LARGEST).all():
+        W = result.weights
+        if not -compact.LARGEST < W.min(initial=0.0) <= W.max(initial=0.0) < compact.LARGEST:
             raise FloatingPointError("weights are too large for a model file")
     settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
     return Fitted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import secrets
@@ -17,6 +18,7 @@ from safetensors.numpy import save
 
 from turbotag.corpus.reader import Steady
 from turbotag.errors import DataError
+from turbotag.models import memory
 from turbotag.models.checks import fitting
 from turbotag.models.tensors import Entries, read_array, read_entries, read_json
 
@@ -239,9 +241,11 @@ def load_file(
             header = _header(metadata.get(_KEY), path, kind)
             with fitting(path):
                 names = wanted(header, entries) if wanted else entries
-                arrays = {
-                    n: read_array(f, entries[n]) for n in names if wanted or not n.startswith(skip)
-                }
+                read = {n: entries[n] for n in names if wanted or not n.startswith(skip)}
+                need = sum(e.dtype.itemsize * math.prod(e.shape) for e in read.values())
+                if need > memory.available():
+                    raise DataError(f"needs {need / 1e9:.1f} GB of memory, more than is free", path)
+                arrays = {n: read_array(f, entry) for n, entry in read.items()}
             f.seek(0, os.SEEK_END)
             f.readinto(bytearray(1))  # at the end, tells whether the file was changed
     except FileNotFoundError:

@@ -32,6 +32,9 @@ LOSSES = {
 }
 
 
+UNBOUNDED = ("dual", "guard", "log_mu")  # arrays of states that need not be finite
+
+
 def serves(kind: str, beta: float, gamma: float) -> bool:
     if kind == "any":
         return True
@@ -133,6 +136,8 @@ class Optimizer:
             found = state[name]
             if found.shape != array.shape or found.dtype != array.dtype:
                 raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {array.shape}")
+            if found.dtype.kind == "f" and name not in UNBOUNDED and not np.isfinite(found).all():
+                raise ValueError(f"{name} is not finite")
             array[...] = found
 
 

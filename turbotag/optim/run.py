@@ -11,7 +11,7 @@ import numpy as np
 
 from turbotag.errors import DataError
 from turbotag.optim.base import Optimizer
-from turbotag.optim.certificate import Certificate, certify_primal
+from turbotag.optim.certificate import Certificate, NegativeGapError, certify_primal
 from turbotag.optim.trace import Row, Trace
 
 SaveState = Callable[[dict[str, np.ndarray], str], None]
@@ -74,6 +74,10 @@ def run(
                 save(*loop.state())
                 saved = time.perf_counter()
         return loop.finish()
+    except NegativeGapError as e:
+        if resume:  # numbers that no training can have led to
+            raise DataError(f"is not of this training, or is damaged ({e})", origin) from e
+        raise
     finally:
         optimizer.close()
 
@@ -212,6 +216,8 @@ class _Loop:
         self.best_weights = arrays.get("best_weights")
         if self.best_weights is not None and self.best_weights.shape != opt.problem.shape:
             raise ValueError(f"best_weights are {self.best_weights.shape}")
+        if self.best_weights is not None and not np.isfinite(self.best_weights).all():
+            raise ValueError("best_weights are not finite")
         self.wall -= saved["seconds"]
         self.cpu -= saved["cpu_seconds"]
         for row in saved["rows"]:
