@@ -375,7 +375,10 @@ def section(out: Path) -> list[str]:
         memory = spread(values(mine, "peak_mb"))
         body.append([*key, len(mine), *(spread(x) for x in rate), memory])
     lines += [
-        f"Tagging {short(float(tags[0]['tokens']))} tokens, file to file or model loaded:",
+        f"Tagging {short(float(tags[0]['tokens']))} tokens, from reading a file to writing one, "
+        "with the start of the process or with the model loaded. python-crfsuite is given "
+        "attributes that are made in Python, as in its tutorial; the section on scaling has its "
+        "tagging alone.",
         "",
     ]
     head = ["system", "", "runs", "tokens / CPU s", "tokens / s (wall)", "peak MB"]

@@ -22,7 +22,7 @@ LAUNCH = str(Path(__file__).with_name("launch.py"))
 WORKERS = str(Path(__file__).with_name("workers.py"))
 PEERS = {"python-crfsuite": "pycrfsuite", "ufal.udpipe": "ufal.udpipe"}
 PALETTE = {"turbotag": "#1f6fb4", "python-crfsuite": "#d1662b", "ufal.udpipe": "#5b8c3e"}
-MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+MARKS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h", "p", "d", "8", "H"]
 
 Row = dict[str, Any]
 

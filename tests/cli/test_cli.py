@@ -10,29 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.processes import DEMO, TURBOTAG, hear_signals, one_sentence, run, run_new
 from turbotag.cli.train import ALGORITHMS
 from turbotag.models.tagger import Tagger
 
-DEMO = Path(__file__).parents[2] / "data" / "demo"
 TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))
-TURBOTAG = [sys.executable, "-m", "turbotag"]
-
-
-def run(*arguments, stdin=None, **options):
-    return subprocess.run(
-        [*TURBOTAG, *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        text=not isinstance(stdin, bytes),
-        timeout=300,
-        **options,
-    )
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "ner.model"
-    done = run(
+    done = run_new(
         "train", "--task", "ner", "--train", TRAIN, "--dev", DEV, "--stop-gap", 0.1, "-o", path
     )
     assert done.returncode == 0, done.stderr
@@ -56,13 +44,13 @@ assert "numba" not in sys.modules and "numpy" not in sys.modules
     assert done.returncode == 0, done.stderr
     for command in ("train", "predict", "eval", "inspect"):
         assert command in done.stdout
-        assert run(command, "--help").returncode == 0
+        assert run_new(command, "--help").returncode == 0
 
 
 def test_predict_eval_inspect(model, tmp_path):
     out = tmp_path / "out"
-    assert run("predict", model, TEST, "-o", out).returncode == 0
-    piped = run("predict", model, "-", stdin=Path(TEST).read_text())
+    assert run_new("predict", model, TEST, "-o", out).returncode == 0
+    piped = run_new("predict", model, "-", stdin=Path(TEST).read_text())
     assert piped.stdout == out.read_text()
     assert piped.stderr == ""
     table = run("eval", TEST, out)
@@ -120,15 +108,6 @@ def test_a_log_that_cannot_be_written_costs_no_training(tmp_path):
     assert not log.exists()
 
 
-def one_sentence(done, code, *words):
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    said = [x for x in done.stderr.splitlines() if x.startswith(("turbotag:", "Error:"))]
-    assert len(said) == 1, done.stderr
-    for word in words:
-        assert word in said[0], said[0]
-
-
 def bad_files(tmp_path):
     def file(name, data):
         path = tmp_path / name
@@ -181,7 +160,7 @@ def test_bad_models(model, tmp_path):
 
 def test_bad_usage(model, tmp_path):
     train = ["train", "--task", "ner", "--train", TRAIN, "-o", tmp_path / "x"]
-    one_sentence(run(*train, "-C", "nan"), 2, "C is nan")
+    one_sentence(run_new(*train, "-C", "nan"), 2, "C is nan")
     one_sentence(run(*train, "-C", "-1"), 2, "C is -1")
     one_sentence(run(*train, "--beta", "0"), 2, "beta")
     one_sentence(run(*train, "--algorithm", "dca", "--dual", "exact"), 2, "no parameter 'dual'")
@@ -222,11 +201,6 @@ def test_training_goes_on_when_nobody_reads_stderr(tmp_path):
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert done.returncode == 0
     assert Tagger.load(str(out)).labels
-
-
-def hear_signals():
-    """In a child: a background job of a shell, as the tests may be, ignores Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def start_training(out, *more):

@@ -3,70 +3,20 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import TURBOTAG, one_sentence, run
+from tests.cli.processes import DEMO, TURBOTAG, one_sentence, run, run_new
 from turbotag.models.parser import Parser
 
-DEMO = Path(__file__).parents[2] / "data" / "demo"
 TRAIN, DEV, TEST = (str(DEMO / f"{s}.conllu") for s in ("train", "dev", "test"))
 HEAD, LABEL, MISC = 6, 7, 9
-FORKS = """
-import json, os, sys
-from turbotag.cli import eval, inspect, main, predict, train
-from turbotag.corpus.reader import read
-from turbotag.models import evaluation, gold, parser_training
-from turbotag.report import attachment, model_card, tables
-
-options = gold.options_for("parse", train=sys.argv[1], epochs=1)
-parser, _ = parser_training.train_parser(options, os.devnull)  # loads most kernels
-parser.parse(read(sys.argv[1]), probabilities=True)
-for line in sys.stdin:
-    arguments, *files = json.loads(line)
-    child = os.fork()
-    if not child:
-        for to, name in enumerate(files, 1):
-            os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), to)
-        sys.argv = ["turbotag", *arguments]
-        try:
-            main.main()
-        except SystemExit as end:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(end.code)  # to take numba apart takes longer than most commands
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
 
 
-@pytest.fixture(scope="module")
-def run_all(tmp_path_factory):
-    """Runs commands, each in a process of its own; these are forked, since start-up takes a
-    second."""
-    folder = tmp_path_factory.mktemp("forks")
-    command = [sys.executable, "-c", FORKS, DEV]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    server = subprocess.Popen(command, **pipes, text=True, cwd=DEMO.parents[1])
-
-    def run_all(*commands):
-        done = []
-        for arguments in commands:
-            files = [folder / "out", folder / "err"]
-            for file in files:
-                file.unlink(missing_ok=True)
-            print(json.dumps([list(map(str, arguments)), *map(str, files)]), file=server.stdin)
-            server.stdin.flush()
-            code = int(server.stdout.readline())
-            texts = [f.read_bytes().decode() for f in files]
-            done.append(subprocess.CompletedProcess(arguments, code, *texts))
-        return done
-
-    yield run_all
-    server.stdin.close()
-    assert server.wait(60) == 0
+def run_all(*commands):
+    return [run(*arguments) for arguments in commands]
 
 
 def train(*arguments):
@@ -76,7 +26,7 @@ def train(*arguments):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "parse.model"
-    done = run(*train("--train", TRAIN, "--dev", DEV, "--epochs", 5, "-o", path))
+    done = run_new(*train("--train", TRAIN, "--dev", DEV, "--epochs", 5, "-o", path))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     for words in (
@@ -153,10 +103,10 @@ def test_help_mentions_parsing():
         assert words in shown
 
 
-def test_predict_eval_inspect(run_all, model, tmp_path):
+def test_predict_eval_inspect(model, tmp_path):
     out = tmp_path / "out.conllu"
-    assert run("predict", model, TEST, "-o", out).returncode == 0
-    piped = run("predict", model, "--threads", 2, stdin=Path(TEST).read_text())
+    assert run_new("predict", model, TEST, "-o", out).returncode == 0
+    piped = run_new("predict", model, "--threads", 2, stdin=Path(TEST).read_text())
     assert piped.stdout == out.read_text()
     assert piped.stderr == ""
     table, by_file, by_model, card, header, shown = run_all(
@@ -179,7 +129,7 @@ def test_predict_eval_inspect(run_all, model, tmp_path):
     assert "h:upos m:upos dir|dist" in shown.stdout
 
 
-def test_everything_but_the_tree_comes_out_byte_for_byte(run_all, model, tmp_path):
+def test_everything_but_the_tree_comes_out_byte_for_byte(model, tmp_path):
     source, crlf = tmp_path / "odd.conllu", tmp_path / "crlf.conllu"
     source.write_text(ODD, encoding="utf-8")
     crlf.write_bytes(b"\xef\xbb\xbf" + ODD.replace("\n", "\r\n").encode())
@@ -216,7 +166,7 @@ def test_everything_but_the_tree_comes_out_byte_for_byte(run_all, model, tmp_pat
     assert "HeadProb=1.0000" in one[MISC]
 
 
-def test_nbest(run_all, model, tmp_path):
+def test_nbest(model, tmp_path):
     source = tmp_path / "odd.conllu"
     source.write_text(ODD.split("# no tags")[0], encoding="utf-8")
     done, refused = run_all(
@@ -236,7 +186,7 @@ def test_nbest(run_all, model, tmp_path):
     one_sentence(refused, 2, "--nbest goes with none of --marginals")
 
 
-def test_conllx_in_and_out(run_all, model, tmp_path):
+def test_conllx_in_and_out(model, tmp_path):
     lines = [x for x in Path(TEST).read_text().split("\n") if not x.startswith("#")]
     fields = [x.split("\t") for x in lines]
     for f in fields:
@@ -288,7 +238,7 @@ BAD = {
 }
 
 
-def test_bad_trees(run_all, model, tmp_path):
+def test_bad_trees(model, tmp_path):
     files = {n: tree_file(tmp_path / f"{n}.conllu", [0, 1], bad[0]) for n, bad in BAD.items()}
     out = tmp_path / "out"
     before = sorted(os.listdir(tmp_path))
@@ -310,7 +260,7 @@ def test_bad_trees(run_all, model, tmp_path):
     assert predicted.returncode == 0  # what is to be parsed needs no tree: it is overwritten
 
 
-def test_all_heads_zero_with_multiple_roots(run_all, tmp_path):
+def test_all_heads_zero_with_multiple_roots(tmp_path):
     path = tree_file(tmp_path / "zeros.conllu", *[[0] * n for n in (1, 2, 3, 5, 4)])
     out = tmp_path / "m"
     done, predicted = run_all(
@@ -321,7 +271,7 @@ def test_all_heads_zero_with_multiple_roots(run_all, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["m", "zeros.conllu"]
 
 
-def test_bad_data_and_models(run_all, model, tmp_path):
+def test_bad_data_and_models(model, tmp_path):
     columns, out = str(DEMO / "train.iob2"), tmp_path / "out"
     cut = tmp_path / "cut"
     cut.write_bytes(model.read_bytes()[:-50])
@@ -342,7 +292,7 @@ def test_bad_data_and_models(run_all, model, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["cut", "my.txt"]
 
 
-def test_bad_usage(run_all, model, tmp_path):
+def test_bad_usage(model, tmp_path):
     out = tmp_path / "out"
     ner = ["train", "--task", "ner", "--train", str(DEMO / "train.iob2"), "-o", out]
     only_parse = (
@@ -370,7 +320,7 @@ def test_bad_usage(run_all, model, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_second_order_parts(run_all, tmp_path):
+def test_second_order_parts(tmp_path):
     convex, bethe, first, log = (tmp_path / n for n in ("convex", "bethe", "first", "log"))
     limits = "--entropy bethe --rounds 10 --damping 0.2 --tolerance 0.01 --epochs 2"
     sdca = ["--algorithm", "sdca", "--epochs", 7, "--stop-gap", 1e-9, "--log", log]
@@ -417,7 +367,7 @@ def test_second_order_parts(run_all, tmp_path):
         one_sentence(nbest, 2, "--nbest is for first-order parsers")
 
 
-def test_bad_second_order_usage(run_all, tmp_path):
+def test_bad_second_order_usage(tmp_path):
     """Refused before anything is read: the training file does not even exist."""
     parse = train("--train", tmp_path / "none", "-o", tmp_path / "out")
     parts = [*parse, "--parts", "cs"]
@@ -446,7 +396,7 @@ def test_bad_second_order_usage(run_all, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_options_reach_the_model(run_all, tmp_path):
+def test_options_reach_the_model(tmp_path):
     out = tmp_path / "m"
     options = "--decoder projective --no-labels --no-prune --algorithm sdca --dual exact --loss crf"
     (done,) = run_all(train("--train", DEV, "--epochs", 2, *options.split(), "-o", out))
@@ -461,7 +411,7 @@ def test_options_reach_the_model(run_all, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dca", "sdca", "parts"])
-def test_killed_training_resumes_to_the_same_weights(run_all, tmp_path, name):
+def test_killed_training_resumes_to_the_same_weights(tmp_path, name):
     """Killed while the arcs are trained, after the pruning model; every stage has a checkpoint."""
     options = f"--train {DEV} --loss crf --checkpoint-seconds 0 --algorithm "
     options += {

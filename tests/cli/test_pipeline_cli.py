@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import turbotag
-from tests.cli.test_cli import TURBOTAG, one_sentence, run
+from tests.cli.processes import TURBOTAG, one_sentence, run, run_new
 from tests.cli.test_parse import rows, trees_of, words_of
 from tests.models.test_pipeline import ODD, TEXT, check, english, file, notes
 from turbotag.corpus.text import segment, to_conllu
@@ -21,53 +21,6 @@ from turbotag.models.pipeline import PIPELINES, shipped
 
 MISC = 9
 PACKAGE = Path(turbotag.__file__).parent
-SERVER = """
-import json, os, sys
-import turbotag
-from turbotag.cli import draw, eval, main, models, predict
-from turbotag.report import draw, model_card
-
-for part in ("en", "sl-parse"):  # loads the kernels
-    turbotag.load(part)("Ada flew to Oslo. It didn't rain.")
-for line in sys.stdin:
-    arguments, folder, *files = json.loads(line)
-    child = os.fork()
-    if not child:
-        os.chdir(folder)
-        for to, name in enumerate(files):
-            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), to)
-        sys.argv = ["turbotag", *arguments]
-        try:
-            main.main()
-        except SystemExit as end:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(end.code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def ask(tmp_path_factory):
-    """Runs a command in a process of its own, forked from one that has loaded the kernels."""
-    folder = tmp_path_factory.mktemp("forks")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    server = subprocess.Popen([sys.executable, "-c", SERVER], **pipes, text=True)
-    files = [folder / name for name in ("in", "out", "err")]
-
-    def ask(*arguments, stdin="", cwd=folder):
-        for f in files[1:]:
-            f.unlink(missing_ok=True)
-        files[0].write_bytes(stdin if isinstance(stdin, bytes) else stdin.encode())
-        request = [list(map(str, arguments)), str(cwd), *map(str, files)]
-        print(json.dumps(request), file=server.stdin, flush=True)
-        code = int(server.stdout.readline())
-        out, err = (f.read_bytes().decode() for f in files[1:])
-        return subprocess.CompletedProcess(arguments, code, out, err)
-
-    yield ask
-    server.stdin.close()
-    assert server.wait(60) == 0
 
 
 @pytest.fixture(scope="module")
@@ -79,24 +32,24 @@ def plain():
 # ---- Raw text ------------------------------------------------------------------------------------
 
 
-def test_from_a_pipe_a_file_and_gz(ask, plain, tmp_path):
+def test_from_a_pipe_a_file_and_gz(plain, tmp_path):
     check(plain, TEXT)
-    piped = run("predict", "en", stdin=TEXT.encode())
+    piped = run_new("predict", "en", stdin=TEXT.encode())
     assert (piped.returncode, piped.stdout.decode(), piped.stderr) == (0, plain, b"")
     source, out = file(tmp_path, TEXT, "letter.txt"), tmp_path / "out.conllu"
-    done = ask("predict", "en", source, "-o", out, "--threads", 2)
+    done = run("predict", "en", source, "-o", out, "--threads", 2)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert out.read_bytes().decode() == plain
     packed = file(tmp_path, gzip.compress(TEXT.encode()), "letter.txt.gz")
     for arguments in ([packed], ["-", "--format", "raw"], [source, "--format", "raw"]):
-        done = ask("predict", "en", *arguments, stdin=TEXT)
+        done = run("predict", "en", *arguments, stdin=TEXT)
         assert (done.returncode, done.stdout, done.stderr) == (0, plain, "")
     assert sorted(os.listdir(tmp_path)) == ["letter.txt", "letter.txt.gz", "out.conllu"]
 
 
-def test_line_ends_and_marks(ask, plain):
+def test_line_ends_and_marks(plain):
     windows = TEXT.replace("\n", "\r\n")
-    done = ask("predict", "en", stdin=b"\xef\xbb\xbf" + windows.encode())
+    done = run("predict", "en", stdin=b"\xef\xbb\xbf" + windows.encode())
     check(done.stdout, windows)
     assert [r[:MISC] for r in rows(done.stdout)] == [r[:MISC] for r in rows(plain)]
 
@@ -116,8 +69,8 @@ def test_paragraphs_come_out_of_a_pipe_as_they_go_in():
     check((early + late).decode(), first + second)
 
 
-def test_marginals_and_threads(ask, tmp_path):
-    done = ask("predict", "en", "--marginals", stdin=TEXT)
+def test_marginals_and_threads(tmp_path):
+    done = run("predict", "en", "--marginals", stdin=TEXT)
     assert done.stdout == english()(TEXT).conllu
     seen = set()
     for row in words_of(done.stdout):
@@ -126,27 +79,27 @@ def test_marginals_and_threads(ask, tmp_path):
         seen |= set(found)
     assert seen == {"UposProb", "XposProb", "TagProb", "EntityProb", "HeadProb", "LabelProb"}
     many = file(tmp_path, TEXT * 300)  # several blocks
-    one, two = (ask("predict", "en-pos", many, "--threads", n) for n in (1, 2))
+    one, two = (run("predict", "en-pos", many, "--threads", n) for n in (1, 2))
     assert one.stdout == two.stdout
     assert len(words_of(one.stdout)) == 300 * len(words_of(done.stdout))
-    assert ask("predict", "en", "--marginals", "--threads", 2, stdin=TEXT).stdout == done.stdout
+    assert run("predict", "en", "--marginals", "--threads", 2, stdin=TEXT).stdout == done.stdout
 
 
-def test_decoding(ask, plain):
+def test_decoding(plain):
     sentences = len(segment(TEXT))
-    best = ask("predict", "en", "--decode", "map", stdin=TEXT)
+    best = run("predict", "en", "--decode", "map", stdin=TEXT)
     assert best.stdout == plain
     proven = f"{sentences} of {sentences} trees are proven to have the largest score\n"
     assert best.stderr == proven
-    check(ask("predict", "en", "--decode", "posterior", stdin=TEXT).stdout, TEXT)
-    tags = ask("predict", "en-pos", "--decode", "map", stdin=TEXT)
+    check(run("predict", "en", "--decode", "posterior", stdin=TEXT).stdout, TEXT)
+    tags = run("predict", "en-pos", "--decode", "map", stdin=TEXT)
     assert (tags.returncode, tags.stderr) == (0, "")  # no trees, nothing to prove
-    second = ask("predict", "sl-parse", "--decode", "map", stdin=ODD)
+    second = run("predict", "sl-parse", "--decode", "map", stdin=ODD)
     proven, trees = map(int, re.match(r"(\d) of (\d) trees are proven", second.stderr).groups())
     assert proven <= trees == len(trees_of(second.stdout)) == 2
 
 
-def test_bad_input(ask, tmp_path):
+def test_bad_input(tmp_path):
     damaged = ODD.replace("\n4\t", "\n5\t")
     for stdin, *words in (
         ("", "<stdin>: holds no tokens"),
@@ -157,18 +110,18 @@ def test_bad_input(ask, tmp_path):
         source = file(tmp_path, stdin, "input.txt")
         packed = file(tmp_path, gzip.compress(source.read_bytes()), "input.txt.gz")
         for done, name in (
-            (ask("predict", "en-pos", stdin=stdin), "<stdin>"),
-            (ask("predict", "en-pos", source), str(source)),
-            (ask("predict", "en-pos", packed, "-o", tmp_path / "out"), str(packed)),
+            (run("predict", "en-pos", stdin=stdin), "<stdin>"),
+            (run("predict", "en-pos", source), str(source)),
+            (run("predict", "en-pos", packed, "-o", tmp_path / "out"), str(packed)),
         ):
             one_sentence(done, 1, *(w.replace("<stdin>", name) for w in words))
     assert sorted(os.listdir(tmp_path)) == ["input.txt", "input.txt.gz"]
-    one_sentence(ask("predict", "en-pos", tmp_path / "none.txt"), 1, "none.txt: no such file")
-    one_sentence(ask("predict", "en-pos", tmp_path), 1, f"{tmp_path}: is a directory")
-    one_sentence(ask("predict", "en-pos", file(tmp_path, "a", "a.gz")), 1, "a.gz: cannot be read")
+    one_sentence(run("predict", "en-pos", tmp_path / "none.txt"), 1, "none.txt: no such file")
+    one_sentence(run("predict", "en-pos", tmp_path), 1, f"{tmp_path}: is a directory")
+    one_sentence(run("predict", "en-pos", file(tmp_path, "a", "a.gz")), 1, "a.gz: cannot be read")
 
 
-def test_bad_usage(ask):
+def test_bad_usage():
     for arguments, *words in (
         (["en", "--nbest", 2], "--nbest", "not for a pipeline"),
         (["en", "--columns", "word,tag"], "--columns", "not for a pipeline"),
@@ -179,7 +132,7 @@ def test_bad_usage(ask):
         (["en-upos", "--format", "raw"], "--format raw is for pipelines, such as en"),
         (["en", "--format", "latin"], "'latin' is not one of 'raw', 'conllu'"),
     ):
-        done = ask("predict", *arguments, stdin=TEXT)
+        done = run("predict", *arguments, stdin=TEXT)
         one_sentence(done, 2, *words)
         assert done.stdout == ""
 
@@ -187,30 +140,30 @@ def test_bad_usage(ask):
 # ---- Names ---------------------------------------------------------------------------------------
 
 
-def test_names(ask, tmp_path):
+def test_names(tmp_path):
     known = ", ".join(sorted({*PIPELINES, *shipped()}))
-    done = ask("predict", "english", stdin=TEXT)
+    done = run("predict", "english", stdin=TEXT)
     one_sentence(done, 1, f"english: is neither a file nor a shipped model ({known})")
-    one_sentence(ask("predict", "en.model", stdin=TEXT), 1, "en.model: no such file")
+    one_sentence(run("predict", "en.model", stdin=TEXT), 1, "en.model: no such file")
     shutil.copy(PACKAGE / "pretrained" / "en-ner.model", tmp_path / "en")
-    done = ask("predict", "en", stdin="in\nOslo\n", cwd=tmp_path)
+    done = run("predict", "en", stdin="in\nOslo\n", cwd=tmp_path)
     assert done.stdout == "in\tO\nOslo\tB-LOC\n"  # the file wins
     file(tmp_path, "junk", "en")
-    done = ask("predict", "en", stdin=TEXT, cwd=tmp_path)
+    done = run("predict", "en", stdin=TEXT, cwd=tmp_path)
     one_sentence(done, 1, "en: is not a turbotag model")
 
 
-def test_a_folder_is_no_model(ask, tmp_path):
+def test_a_folder_is_no_model(tmp_path):
     (tmp_path / "en").mkdir()
-    assert ask("predict", "en", stdin=TEXT, cwd=tmp_path).returncode == 0
+    assert run("predict", "en", stdin=TEXT, cwd=tmp_path).returncode == 0
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------
 
 
-def test_tags_are_replaced_or_kept(ask, tmp_path):
+def test_tags_are_replaced_or_kept(tmp_path):
     source = file(tmp_path, ODD, "odd.conllu")
-    new, kept = ask("predict", "en", source), ask("predict", "en", source, "--keep-tags")
+    new, kept = run("predict", "en", source), run("predict", "en", source, "--keep-tags")
     for done, old in ((new, [3, 4]), (kept, [])):
         assert (done.returncode, done.stderr) == (0, "")
         for before, after in zip(rows(ODD), rows(done.stdout), strict=True):
@@ -223,40 +176,40 @@ def test_tags_are_replaced_or_kept(ask, tmp_path):
             assert after[MISC].startswith("" if before[MISC] == "_" else before[MISC] + "|")
     # what has no tags yet gets them either way, and piped CoNLL-U is known as such
     bare = ODD.replace("\tX\tXX\t", "\t_\t_\t")
-    assert ask("predict", "en", "--keep-tags", stdin=bare).stdout == new.stdout
-    assert ask("predict", "en", "--format", "conllu", stdin=bare).stdout == new.stdout
+    assert run("predict", "en", "--keep-tags", stdin=bare).stdout == new.stdout
+    assert run("predict", "en", "--format", "conllu", stdin=bare).stdout == new.stdout
 
 
-def test_a_pipeline_is_its_models_one_after_the_other(ask, plain):
-    for source, wanted in ((to_conllu(TEXT), plain), (ODD, ask("predict", "en", stdin=ODD).stdout)):
+def test_a_pipeline_is_its_models_one_after_the_other(plain):
+    for source, wanted in ((to_conllu(TEXT), plain), (ODD, run("predict", "en", stdin=ODD).stdout)):
         for stage in PIPELINES["en"]:
-            done = ask("predict", stage, stdin=source)
+            done = run("predict", stage, stdin=source)
             assert (done.returncode, done.stderr) == (0, "")
             source = done.stdout
         assert source == wanted
 
 
-def test_scores_of_its_output(ask, tmp_path):
+def test_scores_of_its_output(tmp_path):
     """What is written is what eval and draw read."""
-    out = file(tmp_path, ask("predict", "en", "--marginals", stdin=TEXT).stdout, "out.conllu")
-    done = ask("eval", "--task", "parse", out, out, "--json")
+    out = file(tmp_path, run("predict", "en", "--marginals", stdin=TEXT).stdout, "out.conllu")
+    done = run("eval", "--task", "parse", out, out, "--json")
     assert json.loads(done.stdout)["las"] == 1.0
-    shown = ask("draw", out, "--ascii")
+    shown = run("draw", out, "--ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "Brandt" in shown.stdout
 
 
-def test_keep_tags_is_refused_for_a_single_model(ask):
-    one_sentence(ask("predict", "en-upos", "--keep-tags", stdin=ODD), 2, "--keep-tags")
+def test_keep_tags_is_refused_for_a_single_model():
+    one_sentence(run("predict", "en-upos", "--keep-tags", stdin=ODD), 2, "--keep-tags")
 
 
 # ---- Pages ---------------------------------------------------------------------------------------
 
 
-def test_draw(ask, plain, tmp_path):
+def test_draw(plain, tmp_path):
     page = tmp_path / "page.html"
     source = file(tmp_path, TEXT, "a & b.txt")
-    done = ask("predict", "en", source, "--draw", page)
+    done = run("predict", "en", source, "--draw", page)
     assert (done.returncode, done.stdout, done.stderr) == (0, plain, "")
     drawn = page.read_text(encoding="utf-8")
     assert drawn.startswith("<!doctype html>")
@@ -264,35 +217,35 @@ def test_draw(ask, plain, tmp_path):
     for row in words_of(plain):
         assert html.escape(row[1], quote=False) in drawn or html.escape(row[1]) in drawn
     out = tmp_path / "out.conllu"
-    done = ask("predict", "en", "--draw", page, "-o", out, "--threads", 2, stdin=TEXT)
+    done = run("predict", "en", "--draw", page, "-o", out, "--threads", 2, stdin=TEXT)
     assert (done.returncode, done.stdout) == (0, "")
     assert out.read_bytes().decode() == plain
     assert "standard input" in page.read_text(encoding="utf-8")
     assert sorted(os.listdir(tmp_path)) == ["a & b.txt", "out.conllu", "page.html"]
 
 
-def test_a_page_that_cannot_be_drawn_leaves_nothing(ask, tmp_path):
+def test_a_page_that_cannot_be_drawn_leaves_nothing(tmp_path):
     old = file(tmp_path, "old", "old.html")
     before = sorted(os.listdir(tmp_path))
     bad = b"Ada sings.\n\nLeon \xff waits.\n"
-    one_sentence(ask("predict", "en", "--draw", old, stdin=bad), 1, "line 3")
-    one_sentence(ask("predict", "en", "--draw", tmp_path / "new.html", stdin=""), 1, "no tokens")
-    done = ask("predict", "en", "--draw", tmp_path / "none" / "page.html", stdin=TEXT)
+    one_sentence(run("predict", "en", "--draw", old, stdin=bad), 1, "line 3")
+    one_sentence(run("predict", "en", "--draw", tmp_path / "new.html", stdin=""), 1, "no tokens")
+    done = run("predict", "en", "--draw", tmp_path / "none" / "page.html", stdin=TEXT)
     one_sentence(done, 1, "page.html: folder", "does not exist")
     assert done.stdout == ""
-    one_sentence(ask("predict", "en", "--draw", tmp_path / "x", stdin=TEXT), 2, "ends in .html")
+    one_sentence(run("predict", "en", "--draw", tmp_path / "x", stdin=TEXT), 2, "ends in .html")
     (tmp_path / "folder.html").mkdir()
-    done = ask("predict", "en", "--draw", tmp_path / "folder.html", stdin=TEXT)
+    done = run("predict", "en", "--draw", tmp_path / "folder.html", stdin=TEXT)
     one_sentence(done, 1, "folder.html: is a directory")
     (tmp_path / "folder.html").rmdir()
-    done = ask("predict", "en", "--draw", tmp_path / "new.html", "-o", "none/out", stdin=TEXT)
+    done = run("predict", "en", "--draw", tmp_path / "new.html", "-o", "none/out", stdin=TEXT)
     one_sentence(done, 1, "none/out: folder 'none' does not exist")
     assert sorted(os.listdir(tmp_path)) == before
     assert old.read_text() == "old"
 
 
-def test_columns_are_not_drawn_and_nothing_is_written(ask, tmp_path):
-    done = ask("predict", "en-upos", "--draw", tmp_path / "page.html", stdin="in\nOslo\n")
+def test_columns_are_not_drawn_and_nothing_is_written(tmp_path):
+    done = run("predict", "en-upos", "--draw", tmp_path / "page.html", stdin="in\nOslo\n")
     one_sentence(done, 1, "<stdin>", "drawn are CoNLL-U and CoNLL-X")
     assert done.stdout == ""
 
@@ -300,8 +253,8 @@ def test_columns_are_not_drawn_and_nothing_is_written(ask, tmp_path):
 # ---- Cards ---------------------------------------------------------------------------------------
 
 
-def test_models_are_listed(ask):
-    done = ask("models")
+def test_models_are_listed():
+    done = run("models")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [*shipped(), *PIPELINES]
@@ -312,8 +265,8 @@ def test_models_are_listed(ask):
 
 
 @pytest.mark.parametrize("name", [*shipped(), *PIPELINES])
-def test_cards(ask, name):
-    done = ask("models", name)
+def test_cards(name):
+    done = run("models", name)
     assert (done.returncode, done.stderr) == (0, "")
     stages = PIPELINES.get(name, (name,))
     cards = re.split(r"\n?== (.+) ==\n", done.stdout)
@@ -345,14 +298,14 @@ def test_cards(ask, name):
             assert any(convention in line and re.search(r" \d\d\.\d\d,", line) for line in tests)
 
 
-def test_cards_of_files_and_of_nothing(ask, tmp_path):
+def test_cards_of_files_and_of_nothing(tmp_path):
     shutil.copy(PACKAGE / "pretrained" / "en-ner.model", tmp_path / "own.model")
-    own = ask("models", tmp_path / "own.model")
-    assert own.stdout == ask("models", "en-ner").stdout
+    own = run("models", tmp_path / "own.model")
+    assert own.stdout == run("models", "en-ner").stdout
     known = ", ".join(sorted({*PIPELINES, *shipped()}))
-    done = ask("models", "xx-parse")
+    done = run("models", "xx-parse")
     one_sentence(done, 1, f"xx-parse: is neither a file nor a shipped model ({known})")
-    one_sentence(ask("models", file(tmp_path, "junk", "x.model")), 1, "is not a turbotag model")
+    one_sentence(run("models", file(tmp_path, "junk", "x.model")), 1, "is not a turbotag model")
 
 
 # ---- A folder that cannot be written -------------------------------------------------------------

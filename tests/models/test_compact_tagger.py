@@ -9,7 +9,7 @@ import click
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import run
+from tests.cli.processes import run
 from tests.models.test_tagger import DEV, TEST, TRAIN, fit
 from turbotag.cli.main import cli
 from turbotag.corpus.reader import read

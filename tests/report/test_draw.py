@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.test_cli import run
+from tests.cli.processes import run
 from turbotag.cli.main import main
 from turbotag.errors import DataError
 from turbotag.report.draw import Drawing, ascii, html, read_drawings, svg

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import run
+from tests.cli.processes import run
 from turbotag.metrics.attachment import Attachment
 from turbotag.models.evaluation import compare_files, compare_model, compare_trees
 from turbotag.models.gold import Options, options_for

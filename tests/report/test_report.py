@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from tests.cli.test_cli import DEV, TRAIN, run
+from tests.cli.processes import run
+from tests.cli.test_cli import DEV, TRAIN
 from turbotag.errors import DataError
 from turbotag.report import plots
 
