@@ -48,7 +48,8 @@ def main() -> None:
         print(f"{text}\n\n{name}: {time.perf_counter() - start:.0f} s", flush=True)
         if not given.quick:
             given.out.mkdir(parents=True, exist_ok=True)
-            (given.out / f"{name}.md").write_text(text + "\n", encoding="utf-8")
+            head = f"`python scripts/torture {name}`, {time.perf_counter() - start:.0f} s."
+            (given.out / f"{name}.md").write_text(f"{head}\n\n{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ HOW = (
     "of decoding, with finite numbers; such a checkpoint was continued to the end. All cuts "
     "were refused: at every byte of the header of eight small models, at 1,000 random places "
     "of these and of each shipped model. A file that really is as long as it says is read, so "
-    "that a consistent model of 30 GB takes 30 GB. Found, and mended:"
+    "that a consistent model of 30 GB takes 30 GB, if these are free. Found, and mended:"
 )
 FOUND = [
     "The safetensors package ended the process on an array of 32 GB in a file with holes, "
@@ -80,7 +80,10 @@ FOUND = [
     "finite: sizes of 1e30 and above are refused, by the loader and at the end of training.",
     "Keys that are made to fall into the same places of a table took hours to load.",
     "A checkpoint with the right checksum but arrays of other shapes was stretched to fit; "
-    "now names, types and shapes must be those of the training.",
+    "now names, types and shapes must be those of the training, and numbers that no training "
+    "leads to, which show in a negative gap, are told as its fault.",
+    "Names of features, which only `inspect` reads, of more bytes than memory ended it with an "
+    "error of NumPy's: what is to be read is compared with what is free.",
 ]
 
 

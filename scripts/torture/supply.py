@@ -305,6 +305,9 @@ def measure(quick: bool) -> str:
             "all of numba's own files) and matplotlib's call of fc-list.",
             "",
             table,
+            "",
+            "Found, and mended: numba reads its cache of compiled kernels by unpickling. Where "
+            "others can write to that folder, as when HOME is /tmp, kernels go to a private one.",
         ]
     )
 
