@@ -67,7 +67,7 @@ lowest: $(VENV)/.installed
 	    pytest hypothesis conllu
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/lowest/wheel .
 	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl
-	mkdir dist/lowest/check && cp -r tests data dist/lowest/check
+	mkdir dist/lowest/check && cp -r tests data scripts dist/lowest/check
 	dist/lowest/bin/python scripts/lowest.py test --folder dist/lowest/check
 
 # Train the shipped models (about ten minutes): turbotag/pretrained.

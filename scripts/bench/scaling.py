@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -303,19 +305,18 @@ def threads(setting: Setting) -> list[Row]:
     )
     sizes = {"en-xpos": 8 << 20, "en-parse": 4 << 20, "en": 2 << 20}
     rows: list[Row] = []
-    models = {name: load(name) for name in sizes}
-    plans: dict[tuple[str, int], bytes] = {}
+    pieces = {}
     for name, size in sizes.items():
-        piece, warm = (
+        pieces[name], warm = (
             text[: text.rindex(b"\n\n", 0, k) + 2]
             for k in (size // 40 if setting.small else size, 1 << 14)
         )
-        for n in (1, 2):
-            plans[name, n] = piece
-            predict(models[name], warm, io.BytesIO(), format="conllu", threads=n)
-    for repeat, (name, n) in rounds(dict.fromkeys(plans, setting.repeats)):
+        predict(load(name), warm, io.BytesIO(), format="conllu", threads=2)
+    plans = dict.fromkeys(itertools.product(sizes, (1, 2)), setting.repeats)
+    for repeat, (name, n) in rounds(plans):
+        model = load(name)  # which has seen no words yet
         wall, cpu = time.perf_counter(), time.process_time()
-        words = predict(models[name], plans[name, n], io.BytesIO(), format="conllu", threads=n)
+        words = predict(model, pieces[name], io.BytesIO(), format="conllu", threads=n)
         row = {"model": name, "threads": n, "repeat": repeat, "words": words}
         row |= {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
         rows.append(row)
@@ -423,7 +424,7 @@ def plot_threads(out: Path) -> None:
             )
             for m in models
         ]
-        middle = [x[len(x) // 2] for x in rates]
+        middle = [statistics.median(x) for x in rates]
         low = [m - x[0] for m, x in zip(middle, rates, strict=True)]
         high = [x[-1] - m for m, x in zip(middle, rates, strict=True)]
         at = [j + 0.38 * (i - 0.5) for j in range(len(models))]
@@ -475,7 +476,7 @@ def section(out: Path) -> list[str]:
         )
         rates = [[float(r["words"]) / float(r["wall_s"]) for r in x] for x in (one, two)]
         cpu = [spread(values(x, "cpu_s")) for x in (one, two)]
-        middle = [sorted(x)[len(x) // 2] for x in rates]
+        middle = [statistics.median(x) for x in rates]
         gain = math.log2(middle[1] / middle[0])
         body.append([model, *(spread(x) for x in rates), *cpu, f"**{gain:.2f}**"])
     head = ["model", "words / s, 1 thread", "2 threads", "CPU s, 1 thread", "2 threads"]

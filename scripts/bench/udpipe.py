@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -201,7 +202,7 @@ def plot(out: Path) -> None:
         ),
     ]
     for axis, (title, numbers) in zip(axes, quantities, strict=True):
-        middle = [sorted(x)[len(x) // 2] for x in numbers]
+        middle = [statistics.median(x) for x in numbers]
         low = [m - min(x) for m, x in zip(middle, numbers, strict=True)]
         high = [max(x) - m for m, x in zip(middle, numbers, strict=True)]
         bars = axis.bar(labels, middle, color=colors, yerr=[low, high], capsize=4)
@@ -209,7 +210,8 @@ def plot(out: Path) -> None:
         axis.set_title(title, fontsize=10)
         axis.tick_params(axis="x", labelsize=8)
         axis.margins(y=0.15)
-    axes[2].set_ylim(max(0.0, min(min(x) for x in quantities[2][1]) - 5), None)
+    found = [y for x in quantities[2][1] for y in x]
+    axes[2].set_ylim(max(0.0, min(found) - 5), max(found) + 2)
     axes[0].set_ylabel("median; bars are smallest to largest", fontsize=8)
     save(plt, picture, out / "udpipe.png")
 

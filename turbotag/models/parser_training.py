@@ -52,6 +52,7 @@ PRUNER: dict[str, Any] = {
 LABEL_COUNT = 2  # a feature of the labeler is seen at least this often
 LABEL_C = 3.0  # the labeler wants less regularization than the arcs, by this factor
 DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop, for the rows of each stage
+CHUNK = 1 << 26  # bytes: malloc keeps what is smaller than half of this
 
 
 @dataclass
@@ -157,29 +158,56 @@ def index(bank: Treebank, features: Keys, arcs: Candidates, min_count: int) -> K
     return table
 
 
+class _Pieces:
+    """Arrays that are joined with little memory beside the result: they are gathered in chunks so
+    large that the system has each back as soon as it is copied."""
+
+    def __init__(self) -> None:
+        self.chunks: list[np.ndarray] = []
+        self.small: list[np.ndarray] = []
+        self.waiting = self.size = 0
+
+    def add(self, piece: np.ndarray) -> None:
+        self.small.append(piece)
+        self.waiting += piece.nbytes
+        self.size += piece.size
+        if self.waiting > CHUNK:
+            self._gather()
+
+    def _gather(self) -> None:
+        self.chunks.append(np.concatenate(self.small))
+        self.small, self.waiting = [], 0
+
+    def joined(self) -> np.ndarray:
+        self._gather()
+        out, end = np.empty(self.size, self.chunks[0].dtype), self.size
+        while self.chunks:
+            chunk = self.chunks.pop()
+            out[end - chunk.size : end] = chunk
+            end -= chunk.size
+        return out
+
+
 def arc_rows(bank: Treebank, features: Keys, arcs: Candidates, table: KeyTable) -> Arcs:
     """The features of all candidate arcs that have a row, numbered within their sentences."""
     seen, number = np.full(table.size, -1, np.int32), np.empty(table.size, np.int32)
-    rows: list[np.ndarray] = []
-    local: list[np.ndarray] = []
-    ends: list[np.ndarray] = []
-    firsts, size = [0], 0
+    rows, local, ends = _Pieces(), _Pieces(), _Pieces()
+    firsts = [0]
     for i, (a, b) in enumerate(bank):
         keys, end = features(bank.matrix[a:b], *arcs.of(a, b))
         mine, here = _localise(table.lookup(keys), end, i, seen, number)
-        rows.append(mine)
-        local.append(here)
-        ends.append(end + size)
-        size += here.size
-        firsts.append(firsts[-1] + mine.size)
+        ends.add(end + local.size)
+        rows.add(mine)
+        local.add(here)
+        firsts.append(rows.size)
     return Arcs(
         bank.sentences,
         arcs.cuts,
         arcs.heads,
-        np.concatenate(ends),
-        np.concatenate(local),
+        ends.joined(),
+        local.joined(),
         np.array(firsts),
-        np.concatenate(rows),
+        rows.joined(),
     )
 
 
