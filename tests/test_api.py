@@ -81,6 +81,19 @@ def test_kernels_are_kept_only_where_nobody_else_can_write(
         del os.environ["NUMBA_CACHE_DIR"]
 
 
+def test_tagging_imports_no_linear_algebra():
+    """numba would do so to look whether it is there; kernels that need it find it all the same."""
+    code = """
+import sys, numba, turbotag
+import numpy as np
+turbotag.load("en-upos")("It rains.")
+print("scipy.linalg" in sys.modules)
+print(numba.njit(lambda a: np.dot(a, a))(np.ones((2, 2)))[0, 0], "scipy.linalg" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n2.0 True\n", done.stderr
+
+
 def test_import_is_light():
     code = """
 import sys, time

@@ -12,7 +12,6 @@ import threading
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from turbotag.optim.base import Optimizer
 from turbotag.optim.certificate import Certificate, objective
@@ -92,6 +91,8 @@ class _Round:
     """SciPy's loop in a thread of its own, which stands still between two iterations."""
 
     def __init__(self, optimizer: QuasiNewton):
+        from scipy.optimize import minimize  # a third of a second that nothing else needs
+
         self.lam, self.problem = optimizer.lam, optimizer.problem
         self.points: queue.Queue[Any] = queue.Queue()
         self.go = threading.Semaphore(0)
