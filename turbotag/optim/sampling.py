@@ -46,7 +46,8 @@ class Sampler:
 @njit(cache=True, nogil=True)
 def _build(tree, leaves, weights):
     tree[:] = 0.0
-    tree[leaves : leaves + weights.size] = weights
+    for i in range(weights.size):
+        tree[leaves + i] = weights[i]
     for p in range(leaves - 1, 0, -1):
         tree[p] = tree[2 * p] + tree[2 * p + 1]
 

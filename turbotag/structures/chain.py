@@ -97,7 +97,8 @@ def messages(theta, T, K, beta, allowed, start, end, E, eu, alpha, b, c):
     for t in range(T):
         to, weight = alpha[t], eu[t]
         if t == 0:
-            to[:] = weight
+            for k in range(K):
+                to[k] = weight[k]
         else:
             _vector_matrix(alpha[t - 1], E, to)
             for k in range(K):

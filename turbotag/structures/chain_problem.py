@@ -270,7 +270,10 @@ def _potentials(
     u = theta[: T * K].reshape(T, K)
     u[:] = 0.0
     sparse.add_scores(rows, positions, values, offsets[i], offsets[i + 1], W, u)
-    theta[T * K :] = W[n_attributes:].reshape(-1)
+    for j in range((theta.size - T * K) // K):
+        to, row = theta[(T + j) * K : (T + j + 1) * K], W[n_attributes + j]
+        for k in range(K):
+            to[k] = row[k]
     if scale != 1.0:
         for p in range(theta.size):
             theta[p] *= scale

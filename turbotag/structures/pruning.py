@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -36,22 +38,29 @@ def matrix(theta, cuts, heads):
     return scores
 
 
-@njit(cache=True, nogil=True)
-def prune(theta, is_projective, single_root, limit, ratio):
+def prune(
+    theta: np.ndarray, is_projective: bool, single_root: bool, limit: int, ratio: float
+) -> tuple[np.ndarray, np.ndarray]:
     """(cuts, heads) of the arcs worth keeping, from the scores of all arcs (in `full` order).
 
     The most probable heads of each word, at most `limit` and none below `ratio` of the best; and
     the arcs of the best tree, so that there always is one.
     """
-    n = int(np.sqrt(theta.size))
+    n = math.isqrt(theta.size)
     scores = matrix(theta, *full(n))
     mu, best = np.empty_like(scores), np.empty(n, np.int32)
-    if is_projective:
+    if is_projective:  # not in a kernel: each would have to be compiled for the other
         projective.inside_outside(scores, single_root, 1.0, mu)
         projective.argmax(scores, single_root, best)
     else:
         tree.marginals(scores, 1.0, single_root, mu)
         tree.argmax(scores, single_root, best)
+    return _probable(mu, best, limit, ratio)
+
+
+@njit(cache=True, nogil=True)
+def _probable(mu, best, limit, ratio):
+    n = best.size
     cuts, heads = np.zeros(n + 1, np.int64), np.empty(n * min(n, limit + 1), np.int32)
     keep = np.empty(n + 1, np.bool_)
     size = 0

@@ -37,7 +37,8 @@ def sort_occurrences(offsets, rows, positions, values):
 
 
 # Inner loops run over row views with an index straight from range(): numba then knows it is not
-# negative, drops the wrap-around check and LLVM vectorises. `a[base + k]` is twice as slow.
+# negative, drops the wrap-around check and LLVM vectorises. `a[base + k]` is twice as slow. Kernels
+# that every command needs assign no array to another, a[:] = b: it takes two seconds to compile.
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -119,10 +119,13 @@ def _relative(scores, beta, top, theta):
 def resolved(mu):
     """Whether the heads of every word have a probability of 1 together; they then have exactly."""
     for m in range(1, mu.shape[0]):
-        total = mu[:, m].sum()
+        total = 0.0
+        for h in range(mu.shape[0]):
+            total += mu[h, m]
         if not abs(total - 1.0) < UNRESOLVED:
             return False
-        mu[:, m] /= total
+        for h in range(mu.shape[0]):
+            mu[h, m] /= total
     return True
 
 
@@ -149,9 +152,10 @@ def _linear(space, single_root, mu):
     for h in range(n + 1):
         name[h] = h
         row = weight[h]
+        copy = a[h]
         for m in range(n + 1):
             row[m] = exp(row[m])
-        a[h] = row
+            copy[m] = row[m]
     log_z = 0.0
     for k in range(n, 0, -1):
         low = 1 if single_root and k > 1 else 0
