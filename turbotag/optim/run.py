@@ -212,6 +212,8 @@ class _Loop:
         opt.epochs, opt.oracle_calls = saved["epochs"], saved["oracle_calls"]
         opt.updates = saved["updates"]
         opt.rng.bit_generator.state = saved["random"]
+        if opt.rng.bit_generator.state != saved["random"]:  # some NumPy makes it fit
+            raise ValueError("its random state is none")
         self.best, self.best_epoch = saved["best"], saved["best_epoch"]
         self.best_weights = arrays.get("best_weights")
         if self.best_weights is not None and self.best_weights.shape != opt.problem.shape:
