@@ -257,8 +257,7 @@ def dependencies() -> str:
     every = lowest.bounds(*lowest.extras())  # refuses one without a lower bound
     needed = lowest.bounds("plots")
     assert set(needed) <= set(every)
-    if not lowest.OUT.exists():
-        return "The tests have not been run with the lowest versions: `make lowest`."
+    assert lowest.OUT.exists(), "make lowest: the tests have not been run with the lowest versions"
     with open(lowest.OUT, newline="", encoding="utf-8") as f:
         (row,) = list(csv.DictReader(f))
     assert int(row["passed"]) > 1000, row
