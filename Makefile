@@ -114,7 +114,7 @@ pipeline: $(VENV)/.installed
 torture: $(VENV)/.installed
 	$(BIN)/python scripts/torture fuzz models faults extremes load supply page
 
-# A million executions of every fuzzing target (hours): docs/reliability/fuzz-million.csv. It needs
+# A million executions of every fuzzing target (about two hours): docs/reliability/fuzz-million.csv. It needs
 # atheris, which has wheels for Linux; `make torture` has a few minutes of the same.
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet atheris

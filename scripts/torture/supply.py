@@ -306,7 +306,8 @@ def measure(quick: bool) -> str:
             table,
             "",
             "Found, and mended: numba reads its cache of compiled kernels by unpickling. Where "
-            "others can write to that folder, as when HOME is /tmp, kernels go to a private one.",
+            "others can write to that folder, as when HOME is /tmp, kernels go to a private one. "
+            "The oldest NumPy bends a damaged random state of a checkpoint into shape: refused.",
         ]
     )
 
