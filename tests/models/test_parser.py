@@ -13,7 +13,7 @@ from turbotag.corpus.reader import read
 from turbotag.corpus.trees import check_trees, crossing, projective_sentences, read_heads
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
-from turbotag.models import store
+from turbotag.models import parser_training, store
 from turbotag.models.evaluation import evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.jackknife import predicted_tags
@@ -888,3 +888,13 @@ BETHE = {"parts": CS, "entropy": "bethe"}
 def test_wrong_second_order_options(folder, options, words):
     with pytest.raises(UsageError, match=words):
         fit(folder, "refused", **{"train": "no such file", **options})
+
+
+@pytest.mark.parametrize("chunk", [0, 7, 40, 1 << 26])
+def test_features_are_joined_alike_in_chunks_of_any_size(monkeypatch, tmp_path, chunk):
+    """Also where the last sentence fills a chunk, or each does."""
+    options = options_for("parse", train=DEV, epochs=1)
+    train_parser(options, str(tmp_path / "whole"))
+    monkeypatch.setattr(parser_training, "CHUNK", chunk)
+    train_parser(options, str(tmp_path / "pieces"))
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "pieces").read_bytes()

@@ -175,7 +175,8 @@ class _Pieces:
             self._gather()
 
     def _gather(self) -> None:
-        self.chunks.append(np.concatenate(self.small))
+        if self.small:
+            self.chunks.append(np.concatenate(self.small))
         self.small, self.waiting = [], 0
 
     def joined(self) -> np.ndarray:
