@@ -6,7 +6,7 @@ import gzip
 import itertools
 import json
 import os
-import pickle
+import pickle  # to make a file that is one: no loader may take it
 import struct
 import zipfile
 from collections.abc import Callable, Iterator

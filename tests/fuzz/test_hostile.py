@@ -183,7 +183,9 @@ def stopped(tmp_path):
     return output + ".checkpoint", lambda: train(options, output, resume=True)
 
 
-@pytest.mark.parametrize("change", ["shape", "dtype", "missing", "state", "counts", "random"])
+@pytest.mark.parametrize(
+    "change", ["shape", "dtype", "missing", "nan", "gap", "state", "counts", "random"]
+)
 def test_forged_checkpoints(stopped, change):
     """Even with the right checksum."""
     from turbotag.models.fitting import _digest
@@ -197,6 +199,10 @@ def test_forged_checkpoints(stopped, change):
         arrays["mu"] = arrays["mu"].astype(np.float32)
     elif change == "missing":
         del arrays["gaps"]
+    elif change == "nan":
+        arrays["W"][:] = np.nan
+    elif change == "gap":  # more entropy than there can be: the dual would pass the optimum
+        arrays["h"][:] = 1e300
     elif change == "state":
         state = []
     elif change == "counts":

@@ -597,35 +597,23 @@ def train_parser(
     """
     check_parse(options)
     with store.held(output):
-        return _train(options, output, trace, echo, command, resume, checkpoint_seconds)
-
-
-def _train(
-    options: Options,
-    output: str,
-    trace: Trace | None,
-    echo: Echo,
-    command: str,
-    resume: bool,
-    checkpoint_seconds: float,
-) -> tuple[Parser, Result]:
-    training = ParserTraining(options, output, echo, resume, checkpoint_seconds)
-    if options.prune:
-        training.prune()
-    fitted = training.score(trace or Trace())
-    labelled = training.label() if options.labels else None
-    header = training.header
-    header |= provenance(options, training.block, command) | fitted.header
-    header["certified"] = fitted.certified
-    if labelled:
-        header["label_certificate"] = labelled.header["certificate"]
-    parser = training.parser()
-    if training.dev:
-        header["scores"] = {"dev": score_parser(parser, training.dev.block).as_dict()}
-    parser.save(output)
-    for checkpoint in training.checkpoints:
-        checkpoint.remove()
-    return parser, fitted.result
+        training = ParserTraining(options, output, echo, resume, checkpoint_seconds)
+        if options.prune:
+            training.prune()
+        fitted = training.score(trace or Trace())
+        labelled = training.label() if options.labels else None
+        header = training.header
+        header |= provenance(options, training.block, command) | fitted.header
+        header["certified"] = fitted.certified
+        if labelled:
+            header["label_certificate"] = labelled.header["certificate"]
+        parser = training.parser()
+        if training.dev:
+            header["scores"] = {"dev": score_parser(parser, training.dev.block).as_dict()}
+        parser.save(output)
+        for checkpoint in training.checkpoints:
+            checkpoint.remove()
+        return parser, fitted.result
 
 
 # ---- Scores ------------------------------------------------------------------------------------

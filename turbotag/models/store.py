@@ -42,8 +42,8 @@ def write_atomically(path: str, data: bytes) -> None:
 class replacing:
     """A file that appears under its name only when it has been written whole.
 
-    Until then it is .NAME.XXXXXXXX.tmp in the same folder, locked: one that nobody holds is of a
-    process that was killed, and is removed when NAME is written next.
+    Until then it is a locked file in the same folder, .NAME.tmp with eight hexadecimal digits in
+    it. One that nobody holds is of a process that was killed, and goes when NAME is next written.
     """
 
     def __init__(self, path: str):

@@ -188,53 +188,41 @@ def train(
     if options.template and reads_attributes(options.template):
         options = replace(options, format="crfsuite")
     with store.held(output):
-        return _train(options, output, trace, echo, command, resume, checkpoint_seconds)
-
-
-def _train(
-    options: Options,
-    output: str,
-    trace: Trace | None,
-    echo: Echo,
-    command: str,
-    resume: bool,
-    checkpoint_seconds: float,
-) -> tuple[Tagger, Result]:
-    setup = prepare(options, echo)
-    problem = setup.problem
-    checkpoint = Checkpoint(output, fingerprint(options, setup.corpus.block))
-    scorer = None
-    if options.dev:
-        target = None if setup.extractor.attributes else column_name(setup.corpus)
-        dev = read_gold(options, options.dev, target)
-        draft = setup.tagger(make_header(options, setup, command), np.zeros(problem.shape))
-        scorer = DevScorer(draft, dev)
-    start = None
-    if options.init:
-        start = warm_start(options.init, setup.labels, setup.features.keys, problem.shape)
-    fitted = fit(
-        problem,
-        options,
-        checkpoint,
-        trace or Trace(),
-        scorer.main if scorer else None,
-        start,
-        echo,
-        resume,
-        checkpoint_seconds,
-    )
-    header = make_header(options, setup, command) | fitted.header
-    weights = fitted.result.weights
-    if scorer:
-        header["scores"] = {"dev": scorer.score(weights).as_dict()}
-    model = setup.tagger(header, weights)
-    if options.compact:
-        model = model.compacted(options.drop)
+        setup = prepare(options, echo)
+        problem = setup.problem
+        checkpoint = Checkpoint(output, fingerprint(options, setup.corpus.block))
+        scorer = None
+        if options.dev:
+            target = None if setup.extractor.attributes else column_name(setup.corpus)
+            dev = read_gold(options, options.dev, target)
+            draft = setup.tagger(make_header(options, setup, command), np.zeros(problem.shape))
+            scorer = DevScorer(draft, dev)
+        start = None
+        if options.init:
+            start = warm_start(options.init, setup.labels, setup.features.keys, problem.shape)
+        fitted = fit(
+            problem,
+            options,
+            checkpoint,
+            trace or Trace(),
+            scorer.main if scorer else None,
+            start,
+            echo,
+            resume,
+            checkpoint_seconds,
+        )
+        header = make_header(options, setup, command) | fitted.header
+        weights = fitted.result.weights
         if scorer:
-            model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
-    model.save(output)
-    checkpoint.remove()
-    return model, fitted.result
+            header["scores"] = {"dev": scorer.score(weights).as_dict()}
+        model = setup.tagger(header, weights)
+        if options.compact:
+            model = model.compacted(options.drop)
+            if scorer:
+                model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
+        model.save(output)
+        checkpoint.remove()
+        return model, fitted.result
 
 
 def reads_attributes(template: str) -> bool:

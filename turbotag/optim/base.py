@@ -32,9 +32,6 @@ LOSSES = {
 }
 
 
-UNBOUNDED = ("dual", "guard", "log_mu")  # arrays of states that need not be finite
-
-
 def serves(kind: str, beta: float, gamma: float) -> bool:
     if kind == "any":
         return True
@@ -57,6 +54,7 @@ class Optimizer:
     default_epochs = 10
     default_gap: float | None = None
     kept = 0  # vectors over the parts of an instance that are kept for every one
+    unbounded: tuple[str, ...] = ()  # arrays of the state that need not be finite
     params: tuple[Param, ...] = ()
 
     dual: Any = None  # the present dual objective, where an optimizer keeps it
@@ -136,7 +134,8 @@ class Optimizer:
             found = state[name]
             if found.shape != array.shape or found.dtype != array.dtype:
                 raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {array.shape}")
-            if found.dtype.kind == "f" and name not in UNBOUNDED and not np.isfinite(found).all():
+            finite = found.dtype.kind != "f" or name in self.unbounded or np.isfinite(found).all()
+            if not finite:
                 raise ValueError(f"{name} is not finite")
             array[...] = found
 

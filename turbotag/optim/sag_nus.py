@@ -26,6 +26,7 @@ class SAGNUS(SAG):
     name = "sag-nus"
     reference = "Schmidt et al. 2015, algorithm 2; the safeguard of its step is ours"
     nonuniform = 0.5
+    unbounded = ("guard",)
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

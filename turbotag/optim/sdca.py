@@ -38,6 +38,7 @@ class SDCA(DualOptimizer):
     default_epochs = 200
     default_gap = 1e-3
     kept = 1
+    unbounded = ("dual", "log_mu")
     params = (
         Param(
             "dual",

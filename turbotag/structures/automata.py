@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import tree
+from turbotag.structures.elementary import probability
 from turbotag.structures.parts import pair
 
 HIGHEST = 600.0  # paths with larger scores go through logarithms
@@ -91,12 +92,6 @@ def _automata(eu, ev, es, eg, p, mu_u, mu_v, mu_s, mu_g):
 
 
 @njit(cache=True, nogil=True)
-def _probability(x):
-    """exp(x), where only rounding errors of large scores can make x positive."""
-    return math.exp(min(x, 0.0))
-
-
-@njit(cache=True, nogil=True)
 def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
     """The same on logarithms, for scores that exponentials cannot hold."""
     n, longest = p.cuts.size - 1, 1
@@ -135,21 +130,21 @@ def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
                         for j in range(i + 1, R):
                             beta[i] = tree.log_add(beta[i], s[pair(i, j, R)] + x[j] + beta[j])
                     to, q = mu_s[p.siblings[k] : p.siblings[k + 1]], weight[g] - z_h - sum_z
-                    to[0] += _probability(q + s[0])
+                    to[0] += probability(q + s[0])
                     for j in range(R):
-                        belief = _probability(q + alpha[j] + beta[j])
+                        belief = probability(q + alpha[j] + beta[j])
                         mu_u[p.arcs[p.first[k] + j]] += belief
                         mu_g[at + j] = belief
-                        to[1 + j] += _probability(q + s[1 + j] + x[j] + beta[j])
-                        to[1 + R + j] += _probability(q + alpha[j] + s[1 + R + j])
+                        to[1 + j] += probability(q + s[1 + j] + x[j] + beta[j])
+                        to[1 + R + j] += probability(q + alpha[j] + s[1 + R + j])
                         for i in range(j):
                             step = s[pair(i, j, R)] + x[j] + beta[j]
-                            to[pair(i, j, R)] += _probability(q + alpha[i] + step)
+                            to[pair(i, j, R)] += probability(q + alpha[i] + step)
             if not second:
                 for g in range(weight.size):
                     z_h = tree.log_add(z_h, weight[g])
         for g in range(weight.size):
-            mu_v[begin + g] = _probability(weight[g] - z_h)
+            mu_v[begin + g] = probability(weight[g] - z_h)
         total += z_h
     for mu in (mu_u, mu_s):
         for i in range(mu.size):

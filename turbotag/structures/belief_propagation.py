@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import parts, tree
-from turbotag.structures.elementary import logit
+from turbotag.structures.elementary import logit, probability
 from turbotag.structures.parts import pair
 
 CERTAIN = 1e-12  # log-odds are those of probabilities no nearer to 0 and 1
@@ -167,13 +167,13 @@ def _children(x, s, R, alpha, after, mu, parts_too, nu):
         after[i] = s[1 + R + i]
         for j in range(i + 1, R):
             after[i] = tree.log_add(after[i], s[pair(i, j, R)] + x[j] + after[j])
-        mu[i] = math.exp(min(alpha[i] + after[i] - log_z, 0.0))
+        mu[i] = probability(alpha[i] + after[i] - log_z)
     if parts_too:
-        nu[0] = math.exp(min(s[0] - log_z, 0.0))
+        nu[0] = probability(s[0] - log_z)
         for j in range(R):
-            nu[1 + j] = math.exp(min(s[1 + j] + x[j] + after[j] - log_z, 0.0))
-            nu[1 + R + j] = math.exp(min(alpha[j] + s[1 + R + j] - log_z, 0.0))
+            nu[1 + j] = probability(s[1 + j] + x[j] + after[j] - log_z)
+            nu[1 + R + j] = probability(alpha[j] + s[1 + R + j] - log_z)
             for i in range(j):
                 step = s[pair(i, j, R)] + x[j] + after[j]
-                nu[pair(i, j, R)] = math.exp(min(alpha[i] + step - log_z, 0.0))
+                nu[pair(i, j, R)] = probability(alpha[i] + step - log_z)
     return log_z

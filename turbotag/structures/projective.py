@@ -21,7 +21,7 @@ from numba import njit
 
 from turbotag.structures.chain import FAST, LOG_ZERO, TINY, clique_exp
 from turbotag.structures.elementary import exp, log
-from turbotag.structures.tree import resolved
+from turbotag.structures.tree import certain, resolved
 
 # One recursion for three semirings (Goodman 1999): probabilities, their logs, the best score.
 PLAIN, LOG, BEST = 0, 1, 2
@@ -226,9 +226,7 @@ def inside_outside(scores, single_root, beta, marginals):
         return log_z + shift
     heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
     log_z = beta * argmax(scores, single_root, heads)
-    marginals[:] = 0.0
-    for m in range(1, n + 1):
-        marginals[heads[m - 1], m] = 1.0
+    certain(heads, marginals)
     return log_z
 
 

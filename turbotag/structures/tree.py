@@ -94,10 +94,16 @@ def marginals_in(space, scores, beta, single_root, mu):
         return log_z + common
     heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
     common = beta * argmax(scores, single_root, heads)
-    mu[:] = 0.0
-    for m in range(1, n + 1):
-        mu[heads[m - 1], m] = 1.0
+    certain(heads, mu)
     return common
+
+
+@njit(cache=True, nogil=True)
+def certain(heads, mu):
+    """Marginals of arcs where one tree has all the probability."""
+    mu[:] = 0.0
+    for m in range(heads.size):
+        mu[heads[m], m + 1] = 1.0
 
 
 @njit(cache=True, nogil=True)
