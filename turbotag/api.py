@@ -211,7 +211,7 @@ class Parser(_OnLists):
             self._fitted(),
             self._extractor(),
         )
-        matrix, cuts = scanner.matrix(block), block.sentences.tolist()
+        matrix, cuts = model.matrix(block, scanner), block.sentences.tolist()
         return [
             model.arc_probabilities(matrix[a:b], scanner)
             for a, b in zip(cuts, cuts[1:], strict=False)

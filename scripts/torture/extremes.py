@@ -170,7 +170,7 @@ def outputs(model: Tagger | Parser, text: bytes, columns: dict[str, Any]) -> lis
         sums = p.sum(axis=1)
     else:
         scanner, cuts = model.extractor, block.sentences.tolist()
-        matrix = scanner.matrix(block)
+        matrix = model.matrix(block, scanner)
         found = [
             model.arc_probabilities(matrix[a:b], scanner)
             for a, b in zip(cuts, cuts[1:], strict=False)

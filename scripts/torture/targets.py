@@ -346,6 +346,7 @@ def small_models() -> dict[str, Parts]:
             "projective": {"decoder": "projective", "labels": False},
             "second order": {"parts": ("cs", "gp", "as")},
             "bethe": {"parts": ("cs", "gp"), "entropy": "bethe"},
+            "supertags": {"supertags": 2, "heads": 4},
         }.items():
             train_parser(options_for("parse", train=TREES, **common, **given), out)
             found[name] = store.load_file(out, "parser")

@@ -97,7 +97,16 @@ def trees_of(text):
 def test_help_mentions_parsing():
     assert "dependency parsers" in run("--help").stdout
     shown = run("train", "--help").stdout
-    for words in ("parse]", "--decoder", "--crossing", "--jackknife", "--multi-root", "--no-prune"):
+    for words in (
+        "parse]",
+        "--decoder",
+        "--crossing",
+        "--jackknife",
+        "--multi-root",
+        "--no-prune",
+        "--supertags",
+        "--heads",
+    ):
         assert words in shown
     for words in ("--parts", "--entropy", "--rounds", "--damping", "--tolerance"):
         assert words in shown

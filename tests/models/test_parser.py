@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from tests.tree_oracles import EnumeratedTrees
+from turbotag.corpus.hashing import hash_strings
 from turbotag.corpus.reader import read
 from turbotag.corpus.trees import check_trees, crossing, projective_sentences, read_heads
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
+from turbotag.features.arcs import SUPER
 from turbotag.models import parser_training, store
 from turbotag.models.evaluation import evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.jackknife import predicted_tags
-from turbotag.models.parser import Parser
+from turbotag.models.parser import Parser, Scanner
 from turbotag.models.parser_training import (
     ParserTraining,
     score_parser,
@@ -437,6 +439,10 @@ def test_user_templates(folder, small):
         ({"drop": 1.0}, "drop is 1.0"),
         ({"drop": float("nan")}, "drop is nan"),
         ({"jackknife": 1}, "2 folds or more"),
+        ({"supertags": 1}, "2 folds or more"),
+        ({"supertags": 2, "labels": False}, "needs labels"),
+        ({"heads": 0}, "between 1 and 1000"),
+        ({"heads": 5, "prune": False}, "needs the pruning model"),
         ({"C": 0.0}, "C is 0"),
         ({"algorithm": "egr", "loss": "crf"}, "egr serves"),
         ({"algorithm": "sdca", "params": {"dual": "exact"}}, "--dual exact needs"),
@@ -525,6 +531,132 @@ def test_jackknife_of_what_is_no_treebank_fails_before_taggers_are_trained(folde
 # ---- Damaged files -------------------------------------------------------------------------------
 
 
+# ---- Supertags ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def supertagged(folder):
+    return fit(folder, "super", supertags=3, epochs=6, dev=DEV)
+
+
+def test_supertags_are_label_and_side(short):
+    block = read(short)
+    bank = parser_training.read_treebank(block, Scanner({"arc": "h:word m:word"}), True)
+    names, ids = parser_training.supertags(bank)
+    assert [names[i] for i in ids] == [
+        *("nsubj/R", "root/0", "punct/L"),
+        *("root/0", "det/L", "dep/L"),
+        *("root/0", "punct/L"),
+        "root/0",
+    ]
+    assert names == sorted(set(names))
+
+
+def test_parsers_with_supertags(supertagged, parser):
+    model, _, made = supertagged
+    assert parsed(model, TEST) == parsed(made, TEST)
+    block = read(TEST)
+    scanner = model.new_extractor()
+    matrix = model.matrix(block, scanner)
+    values = matrix[:, scanner.words.at[SUPER]]
+    assert set(values.tolist()) <= set(hash_strings(model.header["supertags"]).tolist())
+    bank = parser_training.read_treebank(block, scanner, True)
+    names, gold = parser_training.supertags(bank)
+    right = np.mean(values == hash_strings(names)[gold])
+    assert right > 0.8
+    mine, other = (evaluate_trees(TEST, m).conventions["conll18"] for m in (model, parser))
+    assert mine.las > other.las - 0.02
+    assert model.header["scores"]["dev"]["conventions"]["conll18"]["uas"] > 0.8
+
+
+def test_supertag_scores_are_sums_of_weight_rows(supertagged):
+    model, block = supertagged[0], read(TEST)
+    matrix, scanner = model.matrix(block, model.extractor), model.extractor
+    a, b = block.sentences[:2]
+    keys, ends = scanner.supertag_keys(matrix[a:b])
+    known, weights = model.rows("super")
+    at = {k: i for i, k in enumerate(known.tolist())}
+    found = model.supertag_scores(matrix[a:b], scanner)
+    for t, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
+        rows = [at[k] for k in compact.fold(keys[first:last]).tolist() if k in at]
+        assert rows
+        np.testing.assert_allclose(found[t], weights[rows].sum(axis=0), rtol=1e-4, atol=1e-4)
+
+
+def test_supertags_of_training_sentences_are_those_of_a_tagger_that_has_not_seen_them(
+    folder, small, monkeypatch
+):
+    seen = []
+    tag_words = parser_training.tag_words
+
+    def spy(sentences, offsets, rows, positions, chosen, W, out):
+        tag_words(sentences, offsets, rows, positions, chosen, W, out)
+        seen.append((chosen.copy(), W.copy(), offsets, rows, positions, out.copy()))
+
+    monkeypatch.setattr(parser_training, "tag_words", spy)
+    fit(folder, "folds", train=small, supertags=3, epochs=2)
+    assert (np.sum([chosen for chosen, *_ in seen], axis=0) == 1).all()
+    cuts = read(small).sentences
+    for chosen, W, offsets, rows, positions, out in seen:
+        others = np.repeat(~chosen, np.diff(offsets))
+        unseen = np.setdiff1d(rows, rows[others])
+        assert unseen.size
+        assert not W[unseen].any()  # features of this fold alone were never trained
+        for s in np.flatnonzero(chosen)[:5]:
+            own = slice(offsets[s], offsets[s + 1])
+            scores = np.zeros((cuts[s + 1] - cuts[s], W.shape[1]))
+            np.add.at(scores, positions[own], W[rows[own]])
+            assert (scores.argmax(axis=1) == out[cuts[s] : cuts[s + 1]]).all()
+
+
+def test_supertags_with_predicted_tags_parts_and_few_sentences(folder, small, short):
+    options = {"supertags": 2, "jackknife": 2, "parts": ("cs", "gp"), "epochs": 2}
+    model = fit(folder, "much", train=small, **options)[0]
+    read_heads(read(parsed(model, TEST).encode()), single_root=True)
+    assert "lemma" not in "".join(model.header["templates"].values())
+    with pytest.raises(DataError, match="has 4 sentences, too few for 5 folds"):
+        fit(folder, "x", train=short, supertags=5)
+
+
+def test_templates_read_supertags_only_if_there_are_any(folder, small):
+    own = folder / "own.txt"
+    own.write_text("h:super m:super dist\nm:upos dir\n")
+    with pytest.raises(UsageError, match="reads supertags: --supertags 5"):
+        fit(folder, "x", train=small, template=str(own))
+    model = fit(folder, "own", train=small, template=str(own), supertags=2, epochs=2)[0]
+    assert model.header["templates"]["arc"] == own.read_text()
+
+
+def test_supertagged_training_resumes_to_the_same_bytes(tmp_path, small, monkeypatch):
+    whole, stopped = str(tmp_path / "whole"), str(tmp_path / "stopped")
+    options = options_for("parse", train=small, supertags=2, epochs=2)
+    train_parser(options, whole)
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ParserTraining, "prune", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train_parser(options, stopped, checkpoint_seconds=0)
+    said = []
+    train_parser(options, stopped, echo=said.append, resume=True)
+    assert sum("resuming" in line for line in said) == 3  # two folds and the whole
+    assert Path(whole).read_bytes() == Path(stopped).read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["stopped", "whole"]
+
+
+def test_a_word_keeps_as_many_heads_as_asked_for(folder, small):
+    block, counts = read(TEST), []
+    for heads in (2, 10):
+        model = fit(folder, f"heads{heads}", train=small, heads=heads, epochs=2)[0]
+        matrix, (a, b) = model.matrix(block, model.extractor), block.sentences[:2]
+        cuts, _ = model.candidates(matrix[a:b], model.extractor)
+        assert np.diff(cuts).max() <= heads + 1  # and that of the best tree
+        counts.append(cuts[-1])
+    assert counts[0] < counts[1]
+
+
 def test_truncated_models_are_refused(parser, tmp_path, folder):
     data, path = (folder / "nonprojective").read_bytes(), tmp_path / "m"
     for size in (0, 7, 8, 100, len(data) // 2, len(data) - 1):
@@ -566,11 +698,24 @@ def damaged(parser):
     yield {**h, "labels": h["labels"][1:]}, a
     yield {**h, "loss": {"beta": "warm"}}, a
     yield {**h, "templates": {"prune": h["templates"]["prune"]}}, a
+    for heads in (0, -3, 10**9, "six", 2.5):
+        yield {**h, "heads": heads}, a
+    yield {**h, "supertags": ["a/L"]}, a
 
 
-def test_damaged_models_are_refused(parser, tmp_path):
+def damaged_supertags(parser):
+    h, a = parser.header, parser.arrays
+    names, q = h["supertags"], a["super.weights"]
+    for wrong in ([], names[1:], [*names[1:], names[1]], [*names[1:], "a\tb"], [*names, "x/L"]):
+        yield {**h, "supertags": wrong}, a
+    yield {k: v for k, v in h.items() if k != "supertags"}, a
+    for wrong in (q[:, 1:], q[1:], q[:, 0], q.astype(np.int16)):
+        yield h, {**a, "super.weights": wrong}
+
+
+def test_damaged_models_are_refused(parser, supertagged, tmp_path):
     path = str(tmp_path / "m")
-    for header, arrays in damaged(parser):
+    for header, arrays in [*damaged(parser), *damaged_supertags(supertagged[0])]:
         store.save_file(path, "parser", header, arrays)
         with pytest.raises(DataError, match="m: is damaged"):
             Parser.load(path)

@@ -203,6 +203,20 @@ class _Train(click.Command):
     help="parse: train on tags predicted by K-fold taggers, as raw text will have them, without "
     "lemmas and features; by default tags are those of the file.",
 )
+@click.option(
+    "--supertags",
+    type=int,
+    metavar="K",
+    help="parse: guess each word's label and the side of its head first, K-fold in training, and "
+    "let arcs and labels read that: a point more for a fifth of the speed.",
+)
+@click.option(
+    "--heads",
+    type=int,
+    metavar="N",
+    help="parse: how many heads a word keeps at most when arcs are pruned; fewer are faster "
+    "[10; with --parts 8].",
+)
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")
 @click.option(
@@ -269,7 +283,15 @@ def command(
         "accelerate": accelerate,
         "skip-line-search": skip_line_search or None,
     }
-    only_parse = ["decoder", "multi_root", "crossing", "min_count", "jackknife"]
+    only_parse = [
+        "decoder",
+        "multi_root",
+        "crossing",
+        "min_count",
+        "jackknife",
+        "supertags",
+        "heads",
+    ]
     if task != "parse" and rest["drop"] is not None and not rest["compact"]:
         raise click.UsageError("--drop needs --task parse or --compact")
     only_parts = ("entropy", "rounds", "damping", "tolerance")

@@ -5,6 +5,7 @@
     b:upos h:upos m:upos dir   fires for every different tag between the two
     set:upos h:upos m:upos     the set of tags between, as one value
     count:VERB h:upos m:upos   the number of words with this UPOS tag between (0, 1, 2, 3 or more)
+    h:super m:super dist       the word's supertag, where the parser has any (models/parser)
     g:upos m:upos h:upos       where the tree is known, as for labels: g the head's head, l and r
                                the modifier's nearest siblings, a and z its first and last child
 
@@ -34,6 +35,7 @@ NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute betwe
 START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)  # see features/parts
 START_PLACE, END_PLACE = -1_000, -10_000
 PLAIN, EACH, SET, COUNT = range(4)
+SUPER = "super", ""  # the one source that is not read from the file
 RELATIONS = "mglraz"
 _SIDE = re.compile(r"([hmsglraz]):([A-Za-z_]\w*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d{1,9})\])?")
 _BETWEEN = re.compile(r"(b|set|count):(\w+)")
@@ -118,15 +120,16 @@ class Words:
         sources |= {(t.between, "") for t in templates if t.kind in (EACH, SET)}
         if any(t.kind == COUNT for t in templates):
             sources.add(("upos", ""))
-        self.tokens = Extractor([(Atom(c, a, 0),) for c, a in sorted(sources)])
-        self.sources = self.tokens.sources
+        self.tokens = Extractor([(Atom(c, a, 0),) for c, a in sorted(sources - {SUPER})])
+        self.sources = [*self.tokens.sources, *(sources & {SUPER})]
         self.at = {s: n for n, s in enumerate(self.sources)}
 
     def matrix(self, block: Block) -> np.ndarray:
-        """(tokens, sources) uint64 values, 0 for none."""
+        """(tokens, sources) uint64 values, 0 for none: supertags are yet to be filled in."""
         ids = self.tokens.ids(block)
-        out = self.tokens.matrix(block, ids)
-        for n, (column, _) in enumerate(self.sources):
+        out = np.zeros((block.n_tokens, len(self.sources)), np.uint64)
+        out[:, : len(self.tokens.sources)] = self.tokens.matrix(block, ids)
+        for n, (column, _) in enumerate(self.tokens.sources):
             if column in ("lemma", "upos", "xpos", "feats"):
                 none = [i for i, s in enumerate(self.tokens.interners[column].strings) if s == "_"]
                 if none:

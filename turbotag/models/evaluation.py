@@ -301,7 +301,7 @@ def compare_trees(
         raise DataError(f"is {gold.format.name}; trees are in CoNLL-U or CoNLL-X", gold.path)
     if isinstance(predicted, Parser):
         parsed = predicted.parse(gold, probabilities=probabilities)
-        if predicted.label_rows is None:
+        if not predicted.labelled:
             return Trees(gold, parsed.heads, None, parsed.head_probability)
         labels = predicted.labels, parsed.labels
         return Trees(gold, parsed.heads, labels, parsed.head_probability, parsed.label_probability)

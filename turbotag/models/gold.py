@@ -70,6 +70,8 @@ class Options:
     min_count: int = 4
     drop: float = 0.01
     jackknife: int = 0
+    supertags: int = 0
+    heads: int | None = None
 
 
 def options_for(task: str, **given: Any) -> Options:

@@ -1,4 +1,9 @@
-"""The parser: candidate arcs, their scores, the best tree, and the labels of its arcs."""
+"""The parser: candidate arcs, their scores, the best tree, and the labels of its arcs.
+
+Before all that it may give each word a supertag, the label that it will have and the side on which
+its head will be, as in `nsubj/R`: a guess from the words around, which the other stages read like
+any tag (Ouchi, Duh and Matsumoto 2014).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import KeyTable
+from turbotag.corpus.hashing import KeyTable, hash_strings
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features import arcs as arc_features
 from turbotag.features import compact
-from turbotag.features.arcs import ArcExtractor, Words
+from turbotag.features.arcs import SUPER, ArcExtractor, Words
 from turbotag.features.parts import ROLES, PartExtractor
 from turbotag.features.weights import WeightTable
 from turbotag.losses import LEAST_BETA, MOST_BETA
@@ -24,8 +29,10 @@ from turbotag.structures import parts, projective, pruning, second_order, tree
 from turbotag.structures.second_order import Approximation
 
 PACKED = ("counts", "lows", "weights", "scales")  # arrays of a stage (features/compact)
-STAGES = ("prune", "arc", "label")
+STAGES = ("super", "prune", "arc", "label")
+CLASSIFIERS = ("super", "label")  # stages with a row of weights, one a class, for each feature
 DECODERS = ("nonprojective", "projective")
+MOST_HEADS = 1000  # that a word may keep: --heads
 PART_FILES = {"cs": "siblings", "gp": "grandparents", "as": "all-siblings"}
 SCORE = {"uas": float, "las": (float, None), "convention": str}
 HEADER = PROVENANCE | {
@@ -33,6 +40,8 @@ HEADER = PROVENANCE | {
     "single_root": bool,
     "templates": {"*": str},
     "parts": [str],
+    "supertags?": [str],
+    "heads?": int,
     "approximation": {"entropy": str, "rounds": int, "damping": float, "tolerance": float},
     "tags": str,
     "scores?": {"*": {"conventions": {"*": SCORE}}},
@@ -58,6 +67,15 @@ class Scanner:
                 f"is {block.format.name}, but a parser reads CoNLL-U or CoNLL-X", block.path
             )
         return self.words.matrix(block)
+
+    def supertag_keys(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(keys, ends) of the words of a sentence."""
+        n = matrix.shape[0]
+        return self.stage["super"].keys(matrix, np.arange(n + 1), np.zeros(n, np.int32))
+
+    def put_supertags(self, matrix: np.ndarray, values: np.ndarray) -> None:
+        """Write hashes of supertags where the templates look for them."""
+        matrix[:, self.words.at[SUPER]] = values
 
     def keys(
         self, matrix: np.ndarray, cuts: np.ndarray, heads: np.ndarray
@@ -96,8 +114,8 @@ class Parser:
     """A trained parser.
 
     header: everything that is not an array; arrays: keys and weights of the stages, (rows,) for
-    arcs and (rows, labels) for labels, packed (features/compact): STAGE.counts, .lows, .weights
-    and .scales. The stages `prune` and `label` may be missing.
+    arcs, (rows, labels) for labels and (rows, supertags) for supertags, packed (features/compact):
+    STAGE.counts, .lows, .weights and .scales. All stages but `arc` may be missing.
     """
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]):
@@ -110,11 +128,17 @@ class Parser:
         self.tables = {
             s: WeightTable(*self.rows(s)) for s in ("prune", "arc") if s in header["templates"]
         }
-        self.label_rows: KeyTable | None = None
-        if "label" in header["templates"]:
-            keys, self.label_weights = self.rows("label")
-            self.label_rows = KeyTable.of(keys)
+        self.classifiers = {
+            s: (KeyTable.of(keys), weights)
+            for s in CLASSIFIERS
+            if s in header["templates"]
+            for keys, weights in [self.rows(s)]
+        }
+        self.labelled = "label" in self.classifiers
+        self.supertags = hash_strings(header.get("supertags", []))
         self.second_order: bool = bool(header["parts"])
+        usual, ratio = pruning.NARROW if self.second_order else pruning.WIDE
+        self.kept_heads: tuple[int, float] = header.get("heads", usual), ratio
         self.approximation = Approximation(**header["approximation"])
         self.decodes_map = self.second_order and not np.isfinite(beta)
         self.extractor = self.new_extractor()
@@ -125,7 +149,8 @@ class Parser:
     def rows(self, stage: str) -> tuple[np.ndarray, np.ndarray]:
         """(folded keys, float32 weights) of a stage."""
         keys, weights = compact.unpack(*(self.arrays[f"{stage}.{name}"] for name in PACKED))
-        shape = (keys.size, len(self.labels)) if stage == "label" else (keys.size,)
+        classes = classes_of(self.header, stage)
+        shape = (keys.size, len(classes)) if classes else (keys.size,)
         if weights.shape != shape:
             raise ValueError(f"{stage} weights are {weights.shape}, expected {shape}")
         return keys, weights
@@ -138,7 +163,28 @@ class Parser:
     def naming(self, n: int) -> tuple[str, ...]:
         raise DataError("has columns, but a parser reads CoNLL-U or CoNLL-X")
 
+    def matrix(self, block: Block, scanner: Scanner) -> np.ndarray:
+        """(tokens, sources) what the templates read of the words, supertags among it."""
+        matrix = scanner.matrix(block)
+        if "super" in self.classifiers and SUPER in scanner.words.at:
+            cuts = block.sentences.tolist()
+            for a, b in zip(cuts, cuts[1:], strict=False):
+                scores = self.supertag_scores(matrix[a:b], scanner)
+                scanner.put_supertags(matrix[a:b], self.supertags[scores.argmax(axis=1)])
+        return matrix
+
     # ---- One sentence ----------------------------------------------------------------------------
+
+    def supertag_scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
+        """(n, supertags)."""
+        return self._class_scores("super", *scanner.supertag_keys(matrix))
+
+    def _class_scores(self, stage: str, keys: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """(words, classes)."""
+        table, weights = self.classifiers[stage]
+        out = np.zeros((ends.size, weights.shape[1]), np.float32)
+        _add_rows(table.lookup(compact.fold(keys)), ends, weights, out)
+        return out
 
     def candidates(self, matrix: np.ndarray, scanner: Scanner) -> Candidates:
         """The arcs that may be used in a sentence."""
@@ -150,7 +196,7 @@ class Parser:
             self.tables["prune"].sums(*keys),
             self.projective,
             self.single_root,
-            *(pruning.NARROW if self.header["parts"] else pruning.WIDE),
+            *self.kept_heads,
         )
 
     def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
@@ -200,14 +246,10 @@ class Parser:
 
     def label_scores(self, matrix: np.ndarray, heads: np.ndarray, scanner: Scanner) -> np.ndarray:
         """(n, labels) scores of the labels of a tree's arcs."""
-        out = np.zeros((heads.size, len(self.labels)), np.float32)
-        if self.label_rows is not None:
-            keys, ends = scanner.stage["label"].keys(
-                matrix, np.arange(heads.size + 1), heads, heads
-            )
-            rows = self.label_rows.lookup(compact.fold(keys))
-            _add_labels(rows, ends, self.label_weights, out)
-        return out
+        if not self.labelled:
+            return np.zeros((heads.size, len(self.labels)), np.float32)
+        keys = scanner.stage["label"].keys(matrix, np.arange(heads.size + 1), heads, heads)
+        return self._class_scores("label", *keys)
 
     def nbest(self, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """((m, n) heads, (m,) probabilities) of the best trees, at first order."""
@@ -228,7 +270,7 @@ class Parser:
         """Trees of all sentences; decode is viterbi or map (the best tree) or posterior (the tree
         with the fewest expected wrong heads). At second order viterbi is posterior."""
         scanner = scanner or self.extractor
-        matrix = scanner.matrix(block)
+        matrix = self.matrix(block, scanner)
         n = block.n_tokens
         out = Parsed(np.empty(n, np.int32), np.zeros(n, np.int32))
         if probabilities:
@@ -274,6 +316,15 @@ class Parser:
             return cls(header, arrays)
 
 
+def classes_of(header: dict[str, Any], stage: str) -> list[str]:
+    """What a stage decides between, for each word; nothing if it scores arcs."""
+    found: dict[str, list[str]] = {
+        "super": header.get("supertags", []),
+        "label": header["labels"],
+    }
+    return found.get(stage, [])
+
+
 def _arrays(header: dict[str, Any], entries: Entries) -> list[str]:
     """The arrays to be read of a file whose header and shapes are a parser's; else ValueError."""
     check_entry(header, HEADER, "header")
@@ -289,19 +340,25 @@ def _arrays(header: dict[str, Any], entries: Entries) -> list[str]:
     if not (LEAST_BETA <= beta <= MOST_BETA or beta == np.inf):
         raise ValueError(f"beta {beta}")
     Approximation(**header["approximation"]).check()
+    if not 1 <= header.get("heads", 1) <= MOST_HEADS:
+        raise ValueError(f"{header['heads']} heads")
+    if header.get("supertags"):
+        check_names(header["supertags"], "supertags")
+    if bool(header.get("supertags")) != ("super" in texts):
+        raise ValueError("supertags without templates, or templates without supertags")
     found = []
     for stage in [s for s in STAGES if s in texts]:
         n = expect(entries, f"{stage}.lows", "uint16", (None,))
         expect(entries, f"{stage}.counts", "uint8 uint16", (compact.HIGHS,))
-        vector = stage != "label"
-        expect(entries, f"{stage}.weights", "int8", (n,) if vector else (n, len(labels)))
-        expect(entries, f"{stage}.scales", "float32", (1,) if vector else (n,))
+        classes = classes_of(header, stage)
+        expect(entries, f"{stage}.weights", "int8", (n, len(classes)) if classes else (n,))
+        expect(entries, f"{stage}.scales", "float32", (n,) if classes else (1,))
         found += [f"{stage}.{name}" for name in PACKED]
     return found
 
 
 @njit(cache=True, nogil=True)
-def _add_labels(rows, ends, weights, out):
+def _add_rows(rows, ends, weights, out):
     o = 0
     for t in range(ends.size):
         to = out[t]

@@ -11,17 +11,18 @@ from numba import njit
 
 from turbotag import losses
 from turbotag.corpus import trees
-from turbotag.corpus.hashing import Interner, KeyTable
+from turbotag.corpus.hashing import Interner, KeyTable, hash_strings
 from turbotag.corpus.reader import Block, read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
 from turbotag.features import compact, templates
+from turbotag.features.arcs import SUPER
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import predicted_tags
-from turbotag.models.parser import PACKED, PART_FILES, Parser, Scanner
+from turbotag.models.parser import CLASSIFIERS, MOST_HEADS, PACKED, PART_FILES, Parser, Scanner
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
@@ -49,9 +50,17 @@ PRUNER: dict[str, Any] = {
     "max_seconds": None,
     "max_oracle_calls": None,
 }
-LABEL_COUNT = 2  # a feature of the labeler is seen at least this often
+READ_SUPERTAGS = {"prune": "super-prune", "arc": "super-arcs", "label": "super-labels"}
+SUPERTAGGER = PRUNER | {"C": 0.1, "epochs": 8}
+SUPER_GAMMA = 3.0  # of its loss, a softmax margin
+LABEL_COUNT = 2  # a feature of the labeler, or of supertags, is seen at least this often
 LABEL_C = 3.0  # the labeler wants less regularization than the arcs, by this factor
-DROP = {"prune": 0.2, "arc": 1.0, "label": 2.5}  # of options.drop, for the rows of each stage
+DROP = {
+    "super": 2.5,
+    "prune": 0.2,
+    "arc": 1.0,
+    "label": 2.5,
+}  # of options.drop, for the rows of each stage
 CHUNK = 1 << 26  # bytes: malloc keeps what is smaller than half of this
 
 
@@ -285,6 +294,11 @@ class ParserTraining:
         if options.labels:
             texts["label"] = templates.load("label")
         texts |= {PART_FILES[p]: templates.load(PART_FILES[p]) for p in options.parts}
+        if options.supertags:
+            texts["super"] = templates.load("super")
+            for stage, more in READ_SUPERTAGS.items():
+                if stage in texts and not (stage == "arc" and options.template):
+                    texts[stage] += templates.load(more)
         for t in arc_features.parse(texts["arc"], options.template or "parse"):
             if any(relation not in "hm" for relation, _ in (*t.head, *t.mod)):
                 raise DataError(
@@ -312,9 +326,12 @@ class ParserTraining:
             "templates": {},
             "parts": list(options.parts),
             "approximation": approximation(options).as_dict(),
+            "supertags": [],
             "tags": f"{options.jackknife}-fold predicted" if options.jackknife else "gold",
             "loss": {"beta": str(loss.beta)},
         }
+        if options.heads:
+            self.header["heads"] = options.heads
         self.texts, self.loss = texts, loss
         self.arrays: dict[str, np.ndarray] = {}
         self.checkpoints: list[Checkpoint] = []
@@ -329,6 +346,8 @@ class ParserTraining:
                 f"template {self.options.template!r} reads column {min(seen)!r}, "
                 "which is to be predicted"
             )
+        if SUPER in self.scanner.words.at and not self.options.supertags:
+            raise UsageError(f"template {self.options.template!r} reads supertags: --supertags 5")
 
     def _read(self, block: Block) -> Treebank:
         options, echo = self.options, self.echo
@@ -362,7 +381,9 @@ class ParserTraining:
         rows = rows[compact.distinct(keys[rows], size[rows])]
         added = [name, *(self.scanner.parts if name == "arc" else ())]
         self.header["templates"] |= {n: self.texts[n] for n in added}
-        packed = compact.pack(keys[rows], weights[rows] if name == "label" else weights[rows, 0])
+        packed = compact.pack(
+            keys[rows], weights[rows] if name in CLASSIFIERS else weights[rows, 0]
+        )
         self.arrays |= {f"{name}.{n}": array for n, array in zip(PACKED, packed, strict=True)}
         self.echo(f"{name}: kept {rows.size} of {keys.size} rows")
 
@@ -390,7 +411,53 @@ class ParserTraining:
             self.checkpoint_seconds,
         )
 
-    # The three stages
+    # The stages
+
+    def supertag(self) -> None:
+        """A first guess of each word's label and side, for the other stages to read: of training
+        sentences as in text that is new, by folds."""
+        self.echo("== supertags ==")
+        options, bank = self.options, self.bank
+        names, gold = supertags(bank)
+
+        def extract(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+            return self.scanner.supertag_keys(bank.matrix[a:b])
+
+        keys, occurrences = word_features(bank, extract)
+        self.echo(f"{keys.size} rows, {len(names)} supertags")
+        n = bank.sentences.size - 1
+        if n < options.supertags:
+            few = f"has {n} sentences, too few for {options.supertags} folds"
+            raise DataError(few, bank.block.path)
+        fold = np.random.default_rng(options.seed).permutation(n) % options.supertags
+        found = np.empty_like(gold)
+        trained = replace(options, **SUPERTAGGER)
+
+        def problem(chosen: np.ndarray) -> ChainProblem:
+            words = np.repeat(chosen, np.diff(bank.sentences))
+            lengths = np.diff(bank.sentences)[chosen]
+            return ChainProblem(
+                np.concatenate([[0], np.cumsum(lengths)]),
+                chosen_occurrences(occurrences, chosen),
+                gold[words],
+                keys.size,
+                len(names),
+                1.0,
+                SUPER_GAMMA,
+                order=0,
+            )
+
+        for f in range(options.supertags):
+            fitted = self.fit(f"super{f}", problem(fold != f), trained, Trace())
+            tag_words(bank.sentences, *occurrences[:3], fold == f, fitted.result.weights, found)
+        right = 100 * np.mean(found == gold)
+        self.echo(f"{right:.2f} % right over {options.supertags} folds")
+        fitted = self.fit("super", problem(fold >= 0), trained, Trace(self.echo))
+        self.header["supertags"] = names
+        self.stage("super", keys, fitted.result.weights)
+        self.scanner.put_supertags(bank.matrix, hash_strings(names)[found])
+        if self.dev:
+            self.dev.matrix = self.parser().matrix(self.dev.block, self.scanner)
 
     def prune(self) -> None:
         """A small model of tags that leaves a handful of heads a word."""
@@ -479,31 +546,20 @@ class ParserTraining:
         self.echo("== labels ==")
         options, bank = self.options, self.bank
         extractor = self.scanner.stage["label"]
-        keys, ends = [], [0]
-        position = []
-        for a, b in bank:
+
+        def extract(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
             heads = bank.heads[a:b]
-            found, end = extractor.keys(bank.matrix[a:b], np.arange(b - a + 1), heads, heads)
-            keys.append(found)
-            position.append(np.repeat(np.arange(b - a), np.diff(end, prepend=0)).astype(np.int32))
-            ends.append(ends[-1] + found.size)
-        flat, at = np.concatenate(keys), np.concatenate(position)
-        table = KeyTable(1 << 16)
-        rows, _ = table.insert(flat)
-        often = np.bincount(rows, minlength=table.size) >= LABEL_COUNT
-        renumber = np.where(often, np.cumsum(often) - 1, -1).astype(np.int32)
-        rows = renumber[rows]
-        known = rows >= 0
-        offsets = np.concatenate([[0], np.cumsum(known)])[ends]
-        occurrences = offsets, rows[known], at[known], np.ones(int(known.sum()), np.float32)
-        sparse.sort_occurrences(*occurrences)
-        n_rows = int(often.sum())
-        self.echo(f"{len(extractor.templates)} templates, {n_rows} rows, {len(self.labels)} labels")
+            return extractor.keys(bank.matrix[a:b], np.arange(b - a + 1), heads, heads)
+
+        keys, occurrences = word_features(bank, extract)
+        self.echo(
+            f"{len(extractor.templates)} templates, {keys.size} rows, {len(self.labels)} labels"
+        )
         problem = ChainProblem(
             bank.sentences,
             occurrences,
             bank.labels,
-            n_rows,
+            keys.size,
             len(self.labels),
             self.loss.beta,
             self.loss.gamma,
@@ -516,8 +572,70 @@ class ParserTraining:
             replace(options, params=params, C=LABEL_C * options.C),
             Trace(self.echo),
         )
-        self.stage("label", table.keys()[often], fitted.result.weights)
+        self.stage("label", keys, fitted.result.weights)
         return fitted
+
+
+Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def word_features(
+    bank: Treebank, extract: Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, Occurrences]:
+    """(keys of the features seen at least LABEL_COUNT times, their occurrences by sentence as in
+    structures/chain_problem); extract(a, b): (keys, ends) of the words a..b-1 of a sentence."""
+    flat, at, ends = _Pieces(), _Pieces(), [0]
+    for a, b in bank:
+        found, end = extract(a, b)
+        flat.add(found)
+        at.add(np.repeat(np.arange(b - a), np.diff(end, prepend=0)).astype(np.int32))
+        ends.append(ends[-1] + found.size)
+    table = KeyTable(1 << 16)
+    rows, _ = table.insert(flat.joined())
+    often = np.bincount(rows, minlength=table.size) >= LABEL_COUNT
+    renumber = np.where(often, np.cumsum(often) - 1, -1).astype(np.int32)
+    rows = renumber[rows]
+    known = rows >= 0
+    offsets = np.concatenate([[0], np.cumsum(known)])[ends]
+    positions = at.joined()[known]
+    occurrences = offsets, rows[known], positions, np.ones(positions.size, np.float32)
+    sparse.sort_occurrences(*occurrences)
+    return table.keys()[often], occurrences
+
+
+def chosen_occurrences(occurrences: Occurrences, chosen: np.ndarray) -> Occurrences:
+    """Those of some sentences."""
+    offsets, *rest = occurrences
+    sizes = np.diff(offsets)
+    kept = np.repeat(chosen, sizes)
+    rows, positions, values = (x[kept] for x in rest)
+    return np.concatenate([[0], np.cumsum(sizes[chosen])]), rows, positions, values
+
+
+@njit(cache=True, nogil=True)
+def tag_words(sentences, offsets, rows, positions, chosen, W, out):
+    """The best class of every word of the chosen sentences, by the sum of its features' rows."""
+    K = W.shape[1]
+    for s in range(chosen.size):
+        if not chosen[s]:
+            continue
+        a = sentences[s]
+        scores = np.zeros((sentences[s + 1] - a, K))
+        for o in range(offsets[s], offsets[s + 1]):
+            to, row = scores[positions[o]], W[rows[o]]
+            for k in range(K):
+                to[k] += row[k]
+        for t in range(scores.shape[0]):
+            out[a + t] = np.argmax(scores[t])
+
+
+def supertags(bank: Treebank) -> tuple[list[str], np.ndarray]:
+    """(names, (words,) ids): the label without its subtype, and where the head is."""
+    own = np.arange(bank.heads.size) - np.repeat(bank.sentences[:-1], np.diff(bank.sentences)) + 1
+    sides = np.where(bank.heads == 0, "0", np.where(bank.heads < own, "L", "R"))
+    labels = np.array([label.split(":")[0] for label in bank.strings])[bank.labels]
+    names, ids = np.unique(np.char.add(np.char.add(labels, "/"), sides), return_inverse=True)
+    return names.tolist(), ids.astype(np.int32)
 
 
 def for_raw_text(text: str) -> str:
@@ -575,6 +693,14 @@ def check_parse(options: Options) -> None:
         raise UsageError(f"drop is {options.drop}: it must lie between 0 and 0.1")
     if options.jackknife == 1 or options.jackknife < 0:
         raise UsageError(f"jackknife is {options.jackknife}: it takes 2 folds or more")
+    if options.heads is not None and not 1 <= options.heads <= MOST_HEADS:
+        raise UsageError(f"heads is {options.heads}: it must lie between 1 and {MOST_HEADS}")
+    if options.heads is not None and not options.prune:
+        raise UsageError("--heads needs the pruning model: leave out --no-prune")
+    if options.supertags == 1 or options.supertags < 0:
+        raise UsageError(f"supertags is {options.supertags}: it takes 2 folds or more")
+    if options.supertags and not options.labels:
+        raise UsageError("--supertags needs labels")
     if options.params.get("dual") == "exact" and options.decoder != "projective":
         raise UsageError("--dual exact needs --decoder projective; use --dual compact")
     beta = losses.loss(options.loss, options.beta, options.gamma).beta
@@ -598,6 +724,8 @@ def train_parser(
     check_parse(options)
     with store.held(output):
         training = ParserTraining(options, output, echo, resume, checkpoint_seconds)
+        if options.supertags:
+            training.supertag()
         if options.prune:
             training.prune()
         fitted = training.score(trace or Trace())
@@ -628,7 +756,7 @@ def words_of(block: Block) -> tuple[list[str], list[str] | None]:
 def score_parser(parser: Parser, block: Block, decode: str = "viterbi") -> AttachmentScore:
     """Parse a gold file and compare."""
     parsed = parser.parse(block, decode=decode)
-    labels = (parser.labels, parsed.labels) if parser.label_rows is not None else None
+    labels = (parser.labels, parsed.labels) if parser.labelled else None
     return score_block(block, parsed.heads, labels)
 
 

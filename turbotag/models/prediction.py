@@ -139,7 +139,7 @@ def parse_block(parser: Parser, block: Block, scanner: Scanner, output: Output) 
     if output.nbest > 1:
         if parser.second_order:
             raise UsageError("--nbest is for first-order parsers: this one has second-order parts")
-        matrix = scanner.matrix(block)
+        matrix = parser.matrix(block, scanner)
 
         def best(a: int, b: int) -> Iterator[Answer]:
             trees, probabilities = parser.nbest(parser.scores(matrix[a:b], scanner), output.nbest)
@@ -165,7 +165,7 @@ def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
     """
     longest = int(parsed.heads.max())
     edits.replace(HEAD, [str(h) for h in range(longest + 1)], parsed.heads)
-    if parser.label_rows is not None:
+    if parser.labelled:
         edits.replace(LABEL, parser.labels, parsed.labels)
     if parsed.head_probability is None or parsed.label_probability is None:
         return
@@ -174,11 +174,11 @@ def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
     label = [f"{p:.4f}" for p in parsed.label_probability.tolist()]
     if edits.block.format.name == "conllx":
         edits.replace(8, head, each)
-        if parser.label_rows is not None:
+        if parser.labelled:
             edits.replace(9, label, each)
         return
     notes = [f"HeadProb={h}" for h in head]
-    if parser.label_rows is not None:
+    if parser.labelled:
         notes = [f"{n}|LabelProb={p}" for n, p in zip(notes, label, strict=True)]
     edits.note(notes, each)
 
