@@ -78,6 +78,7 @@ def supertags(data: Path) -> str:
         block = read(str(folder / "dev.conllu"))
         for source, train, settings in (
             ("QUARTER", quarter, ("", "--heads 6", "--supertags 5", "--supertags 5 --heads 6")),
+            ("QUARTER", quarter, ("--parts cs,gp", "--parts cs,gp --supertags 5 --heads 4")),
             ("all", folder / "train.conllu", ("", "--supertags 5 --heads 6")),
         ):
             for setting in settings:

@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from bench_parser import table
-from make_models import MODELS, TAGGER, gazetteers
+from make_models import MODELS, PARSER, PARSER_DROP, TAGGER, gazetteers
 from pages import Part, main
 from score_tokenizer import compare, parse
 
@@ -133,10 +133,10 @@ def sizes(data: Path) -> str:
         tagger, _ = train(options, os.devnull)
         dev = read_gold(options, str(ewt / "dev.conllu"), target)
         rows += tagger_sizes(name, tagger, dev, (0.0, 0.005, 0.012, 0.03, 0.06))
-    options = options_for("parse", train=str(ewt / "train.conllu"), jackknife=5, drop=0.002)
+    options = options_for("parse", train=str(ewt / "train.conllu"), **PARSER, drop=0.002)
     parser, _ = train_parser(options, os.devnull)
     taggers = [load_model(find(n)) for n in PIPELINES["en-pos"]]
-    for drop in (0.002, 0.005, 0.01, 0.0195, 0.04):
+    for drop in (0.002, 0.005, 0.01, PARSER_DROP, 0.04):
         small = slimmer(parser, drop)
         out = io.BytesIO()
         predict(Pipeline([*taggers, small]), str(ewt / "dev.conllu"), out)

@@ -47,6 +47,8 @@ GAZETTEERS = {
 
 OWN = Path(__file__).parents[1] / "data" / "gazetteers"
 TAGGER: dict[str, Any] = {"algorithm": "dca", "loss": "softmax-margin", "gamma": 3.0, "C": 0.1}
+PARSER: dict[str, Any] = {"jackknife": 5, "supertags": 5, "heads": 6}
+PARSER_DROP = 0.025
 
 
 def gazetteers(data: Path) -> dict[str, str]:
@@ -149,7 +151,7 @@ def en_parse(data: Path, out: Path) -> None:
     parser(
         "en-parse", out, [EWT], ewt / "test.conllu",
         "dependency trees of English, trained on predicted tags", ["en-upos", "en-xpos"],
-        train=str(ewt / "train.conllu"), jackknife=5, supertags=5, heads=6, drop=0.025,
+        train=str(ewt / "train.conllu"), **PARSER, drop=PARSER_DROP,
     )  # fmt: skip
 
 

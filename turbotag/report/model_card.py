@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.models.parser import Parser
+from turbotag.models.parser import STAGES, Parser
 from turbotag.models.tagger import Tagger
 
 
@@ -42,9 +42,14 @@ def parser_card(parser: Parser) -> str:
         f"tags         {h['tags']}",
         *_origin(h),
     ]
-    for stage in ("prune", "arc", "label"):
+    more = {
+        "super": f", {len(parser.supertags)} supertags",
+        "prune": f", at most {parser.kept_heads[0]} heads a word",
+    }
+    for stage in STAGES:
         if stage in h["templates"]:
-            lines.append(f"{stage:<13}{parser.arrays[f'{stage}.lows'].size} features")
+            size = parser.arrays[f"{stage}.lows"].size
+            lines.append(f"{stage:<13}{size} features{more.get(stage, '')}")
     if h["parts"]:
         a = h["approximation"]
         lines.append(f"parts        {','.join(h['parts'])}, {a['entropy']}, {a['rounds']} rounds")
