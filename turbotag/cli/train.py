@@ -208,7 +208,7 @@ class _Train(click.Command):
     type=int,
     metavar="K",
     help="parse: guess each word's label and the side of its head first, K-fold in training, and "
-    "let arcs and labels read that: a point more for a fifth of the speed.",
+    "let arcs and labels read that: a point more for a quarter of the speed.",
 )
 @click.option(
     "--heads",

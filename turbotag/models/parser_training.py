@@ -55,12 +55,8 @@ SUPERTAGGER = PRUNER | {"C": 0.1, "epochs": 8}
 SUPER_GAMMA = 3.0  # of its loss, a softmax margin
 LABEL_COUNT = 2  # a feature of the labeler, or of supertags, is seen at least this often
 LABEL_C = 3.0  # the labeler wants less regularization than the arcs, by this factor
-DROP = {
-    "super": 2.5,
-    "prune": 0.2,
-    "arc": 1.0,
-    "label": 2.5,
-}  # of options.drop, for the rows of each stage
+# The share of options.drop for the rows of each stage.
+DROP = {"super": 2.5, "prune": 0.2, "arc": 1.0, "label": 2.5}
 CHUNK = 1 << 26  # bytes: malloc keeps what is smaller than half of this
 
 
@@ -379,11 +375,10 @@ class ParserTraining:
         keep = size > DROP[name] * self.options.drop * size.max(initial=0.0)
         rows = np.flatnonzero(keep)
         rows = rows[compact.distinct(keys[rows], size[rows])]
+        several = name in CLASSIFIERS  # weights of a row
         added = [name, *(self.scanner.parts if name == "arc" else ())]
         self.header["templates"] |= {n: self.texts[n] for n in added}
-        packed = compact.pack(
-            keys[rows], weights[rows] if name in CLASSIFIERS else weights[rows, 0]
-        )
+        packed = compact.pack(keys[rows], weights[rows] if several else weights[rows, 0])
         self.arrays |= {f"{name}.{n}": array for n, array in zip(PACKED, packed, strict=True)}
         self.echo(f"{name}: kept {rows.size} of {keys.size} rows")
 
@@ -418,6 +413,10 @@ class ParserTraining:
         sentences as in text that is new, by folds."""
         self.echo("== supertags ==")
         options, bank = self.options, self.bank
+        n = bank.sentences.size - 1
+        if n < options.supertags:
+            few = f"has {n} sentences, too few for {options.supertags} folds"
+            raise DataError(few, bank.block.path)
         names, gold = supertags(bank)
 
         def extract(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
@@ -425,10 +424,6 @@ class ParserTraining:
 
         keys, occurrences = word_features(bank, extract)
         self.echo(f"{keys.size} rows, {len(names)} supertags")
-        n = bank.sentences.size - 1
-        if n < options.supertags:
-            few = f"has {n} sentences, too few for {options.supertags} folds"
-            raise DataError(few, bank.block.path)
         fold = np.random.default_rng(options.seed).permutation(n) % options.supertags
         found = np.empty_like(gold)
         trained = replace(options, **SUPERTAGGER)
