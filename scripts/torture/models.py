@@ -59,7 +59,7 @@ HOW = (
     "those of a process, imports included). What loads has damage that cannot be told, such "
     "as another weight or number of epochs: such a model then tagged or parsed in every way "
     "of decoding, with finite numbers; such a checkpoint was continued to the end. All cuts "
-    "were refused: at every byte of the header of eight small models, at 1,000 random places "
+    "were refused: at every byte of the header of nine small models, at 1,000 random places "
     "of these and of each shipped model. A file that really is as long as it says is read, so "
     "that a consistent model of 30 GB takes 30 GB, if these are free. Found, and mended:"
 )
