@@ -160,7 +160,7 @@ def sl_parse(data: Path, out: Path) -> None:
     parser(
         "sl-parse", out, [SSJ], folder / "test.conllu",
         "dependency trees of Slovene, second order, from gold tags and features", [],
-        train=str(folder / "train.conllu"), parts=("cs", "gp"), epochs=8,
+        train=str(folder / "train.conllu"), parts=("cs", "gp"), epochs=8, supertags=5, drop=0.01,
     )  # fmt: skip
 
 

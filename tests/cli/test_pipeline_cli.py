@@ -281,7 +281,7 @@ def test_cards(name):
         assert re.search(r"sha256 [0-9a-f]{64}", card)
         assert found["command"] == f"scripts/make_models.py {stage}"
         assert re.match(
-            r"primal \d\S+, dual \d\S+, gap \d\S+ after \d+ epochs", found["certificate"]
+            r"primal \d\S+, dual -?\d\S+, gap \d\S+ after \d+ epochs", found["certificate"]
         )
         assert found["seed"].isdigit()
         assert found["licence"] == "CC BY-SA 4.0"
