@@ -16,12 +16,17 @@ from turbotag.models.training import train
 COLUMNS = ("upos", "xpos")
 
 
+def draw_folds(n: int, k: int, seed: int, path: str) -> np.ndarray:
+    """(n,) the fold of each sentence of a file, 0..k-1, all of nearly the same size."""
+    if n < k:
+        raise DataError(f"has {n} sentences, too few for {k} folds", path)
+    return np.random.default_rng(seed).permutation(n) % k
+
+
 def predicted_tags(block: Block, k: int, seed: int, echo: Echo) -> Block:
     """The block with its UPOS and XPOS columns predicted: fold by fold, by a tagger that was
-    trained on the others. Folds are drawn by sentence."""
-    if block.n_sentences < k:
-        raise DataError(f"has {block.n_sentences} sentences, too few for {k} folds", block.path)
-    fold = np.random.default_rng(seed).permutation(block.n_sentences) % k
+    trained on the others."""
+    fold = draw_folds(block.n_sentences, k, seed, block.path)
     edits = Edits(block)
     for column in COLUMNS:
         at = block.format.index(column)

@@ -135,7 +135,7 @@ class Parser:
             for keys, weights in [self.rows(s)]
         }
         self.labelled = "label" in self.classifiers
-        self.supertags = hash_strings(header.get("supertags", []))
+        self.supertags = hash_strings(header.get("supertags", []))  # as templates see them
         self.second_order: bool = bool(header["parts"])
         usual, ratio = pruning.NARROW if self.second_order else pruning.WIDE
         self.kept_heads: tuple[int, float] = header.get("heads", usual), ratio

@@ -21,7 +21,7 @@ from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
 from turbotag.models.gold import Echo, Options
-from turbotag.models.jackknife import predicted_tags
+from turbotag.models.jackknife import draw_folds, predicted_tags
 from turbotag.models.parser import CLASSIFIERS, MOST_HEADS, PACKED, PART_FILES, Parser, Scanner
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
@@ -413,10 +413,8 @@ class ParserTraining:
         sentences as in text that is new, by folds."""
         self.echo("== supertags ==")
         options, bank = self.options, self.bank
-        n = bank.sentences.size - 1
-        if n < options.supertags:
-            few = f"has {n} sentences, too few for {options.supertags} folds"
-            raise DataError(few, bank.block.path)
+        n, k = bank.sentences.size - 1, options.supertags
+        fold = draw_folds(n, k, options.seed, bank.block.path)
         names, gold = supertags(bank)
 
         def extract(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
@@ -424,7 +422,6 @@ class ParserTraining:
 
         keys, occurrences = word_features(bank, extract)
         self.echo(f"{keys.size} rows, {len(names)} supertags")
-        fold = np.random.default_rng(options.seed).permutation(n) % options.supertags
         found = np.empty_like(gold)
         trained = replace(options, **SUPERTAGGER)
 
@@ -442,11 +439,10 @@ class ParserTraining:
                 order=0,
             )
 
-        for f in range(options.supertags):
+        for f in range(k):
             fitted = self.fit(f"super{f}", problem(fold != f), trained, Trace())
             tag_words(bank.sentences, *occurrences[:3], fold == f, fitted.result.weights, found)
-        right = 100 * np.mean(found == gold)
-        self.echo(f"{right:.2f} % right over {options.supertags} folds")
+        self.echo(f"{100 * np.mean(found == gold):.2f} % right over {k} folds")
         fitted = self.fit("super", problem(fold >= 0), trained, Trace(self.echo))
         self.header["supertags"] = names
         self.stage("super", keys, fitted.result.weights)
