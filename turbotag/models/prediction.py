@@ -37,11 +37,14 @@ class Output:
     proofs: list[tuple[int, int]] | None = None
 
 
+BEST = Output()
+
+
 def predict(
     model: Model | Pipeline,
     path: Source,
     out: IO[bytes],
-    output: Output = Output(),  # noqa: B008
+    output: Output = BEST,
     format: str | None = None,
     threads: int = 1,
     columns: tuple[str, ...] | None = None,
