@@ -16,8 +16,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import numpy as np
 from bench_parser import every_fourth, run, table
 from pages import Part, main

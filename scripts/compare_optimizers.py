@@ -12,13 +12,10 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-import os
 import platform
 import time
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle BLAS threads spin, and cost CPU seconds
 
 import numpy as np
 

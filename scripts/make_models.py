@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from turbotag.models.evaluation import compare_model, evaluate_trees
 from turbotag.models.gold import Options, options_for

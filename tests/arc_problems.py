@@ -19,8 +19,9 @@ def arc_problem(
     longest: int = 5,
     n_rows: int = 14,
     repeated: bool = True,
+    most: int = 4,
 ) -> ArcProblem:
-    """n sentences with random gold trees. An arc has up to four features, few enough that arcs
+    """n sentences with random gold trees. An arc has up to `most` features, few enough that arcs
     share them, and, if `repeated`, that an arc has some of them twice; pruning leaves gold alone.
     """
     rng = np.random.default_rng(seed)
@@ -36,7 +37,7 @@ def arc_problem(
             for h in range(length + 1):
                 if h == right or (h != m and not (pruned and rng.random() < 0.4)):
                     heads.append(h)
-                    found.append(rng.choice(n_rows, rng.integers(0, 5), replace=repeated))
+                    found.append(rng.choice(n_rows, rng.integers(0, most + 1), replace=repeated))
                     ends.append(len(local) + sum(f.size for f in found))
             cuts.append(len(heads))
         different, numbers = np.unique(np.concatenate(found), return_inverse=True)

@@ -16,8 +16,6 @@ import os
 import time
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle BLAS threads spin, and cost CPU seconds
-
 from measure import Setting, Skipped, record
 
 PARTS = ["crfsuite", "udpipe", "scaling", "start"]

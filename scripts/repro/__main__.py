@@ -21,7 +21,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle BLAS threads spin, and cost CPU seconds
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numba

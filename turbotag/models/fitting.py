@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import turbotag
-from turbotag import losses
+from turbotag import blas, losses
 from turbotag.corpus import schemes
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError, UsageError
@@ -173,6 +173,7 @@ def provenance(options: Options, block: Block, command: str) -> dict[str, Any]:
     }
 
 
+@blas.one_thread()
 def fit(
     problem: Problem,
     options: Options,

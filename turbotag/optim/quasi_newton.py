@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from turbotag import blas
 from turbotag.optim.base import Optimizer
 from turbotag.optim.certificate import Certificate, objective
 from turbotag.optim.problem import Problem
@@ -122,7 +123,8 @@ class _Round:
             try:
                 self.go.acquire()
                 if not self.stopping:
-                    with np.errstate(all="ignore"):  # `function` tells what is not finite
+                    # `function` tells what is not finite; SciPy has a BLAS of its own
+                    with blas.one_thread(), np.errstate(all="ignore"):
                         minimize(function, start, jac=True, **settings)
                 self.points.put(None)
             except _Stopped:

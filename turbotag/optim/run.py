@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from turbotag import blas
 from turbotag.errors import DataError
 from turbotag.optim.base import Optimizer
 from turbotag.optim.certificate import Certificate, NegativeGapError, certify_primal
@@ -43,6 +44,7 @@ class Result:
     stopped: str
 
 
+@blas.one_thread()
 def run(
     optimizer: Optimizer,
     limits: Limits,

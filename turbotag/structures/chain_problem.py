@@ -304,8 +304,9 @@ def _cost(gold, K, stats):
 @njit(cache=True, nogil=True)
 def _norm_sq(rows, positions, values, a, b, d, T, K):
     norm = sparse.norm_sq(rows, positions, values, a, b, d[: T * K].reshape(T, K))
-    shared = d[T * K :]
-    return norm + np.dot(shared, shared)
+    for p in range(T * K, d.size):
+        norm += d[p] * d[p]
+    return norm
 
 
 @njit(cache=True, nogil=True)
