@@ -203,7 +203,10 @@ class Parser(_OnLists):
         return _cut(list(zip(parsed.heads.tolist(), labels, strict=True)), block.sentences)
 
     def predict_marginals(self, sentences: Sequence[Words]) -> list[np.ndarray]:
-        """(n+1, n+1) for each sentence: the probability that word h is the head of word m."""
+        """(n+1, n+1) for each sentence: the probability that word h is the head of word m.
+
+        Those of a word's heads sum to 1. A parser with second-order parts gives approximate ones.
+        """
         if not sentences:
             return []
         block, model, scanner = (

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import os
 from pathlib import Path
 
@@ -767,8 +768,14 @@ def test_second_order_parsers(folder, small, parts, entropy):
     check_trees(block, found.heads, single_root=True)
     np.testing.assert_array_equal(found.heads, made.parse(block).heads)
     assert found.proven == 0
-    assert found.head_probability.min() >= 0.0
-    assert found.head_probability.max() <= 1.0 + 1e-9
+    matrix, scanner, cuts = saved.extractor.matrix(block), saved.extractor, block.sentences
+    for a, b in itertools.pairwise(cuts.tolist()):
+        mu = saved.arc_probabilities(matrix[a:b], scanner)
+        assert mu.min() >= 0.0
+        np.testing.assert_allclose(mu[:, 1:].sum(axis=0), 1.0, atol=1e-9)
+        assert mu[0].sum() == pytest.approx(1.0, abs=1e-9)  # one root
+        expected = mu[found.heads[a:b], np.arange(1, b - a + 1)]
+        np.testing.assert_array_equal(found.head_probability[a:b], expected)
     assert score_parser(saved, block).conventions["nopunct"].uas > 0.92
     with pytest.raises(UsageError, match="first-order"):
         predict(saved, TEST, io.BytesIO(), Output(nbest=2))

@@ -208,9 +208,13 @@ class Parser:
     def decode_parts(
         self, matrix: np.ndarray, scanner: Scanner, best: bool, probabilities: bool
     ) -> tuple[np.ndarray, np.ndarray, bool]:
-        """(heads, (n+1, n+1) approximate probabilities of arcs, whether the tree is proven to be
-        the one with the largest score) at second order: the least risk, or the best score, which
-        knows no probabilities unless they are asked for."""
+        """(heads, (n+1, n+1) probabilities of arcs, whether the tree is proven to be the one with
+        the largest score) at second order: the least risk, or the best score, which knows no
+        probabilities unless they are asked for.
+
+        Beliefs are approximate, and may not even be a distribution; the probabilities are the
+        distribution nearest to them (second_order.project). The tree is chosen by the beliefs.
+        """
         cuts, heads = self.candidates(matrix, scanner)
         theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
         p = parts.parts(cuts, heads, scanner.all_siblings)
@@ -222,7 +226,9 @@ class Parser:
             found, proven = second_order.best_tree(theta, p, self.single_root)
         else:
             found, proven = second_order.least_risk(nu, p, self.single_root), False
-        return found, pruning.matrix(nu, cuts, heads), proven
+        if probabilities:
+            nu = second_order.project(nu, p, self.single_root)
+        return found, np.maximum(pruning.matrix(nu, cuts, heads), 0.0), proven
 
     def posterior(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """(log Z, (n+1, n+1) probabilities of arcs)."""
@@ -232,11 +238,11 @@ class Parser:
         return tree.marginals(scores, self.beta, self.single_root, mu), mu
 
     def arc_probabilities(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n+1, n+1) probabilities of arcs, approximate at second order."""
+        """(n+1, n+1) probabilities of arcs, approximate at second order. Those of a word's heads
+        sum to 1, and with a single root those of the root's modifiers."""
         if not self.second_order:
             return self.posterior(self.scores(matrix, scanner))[1]
-        _, mu, _ = self.decode_parts(matrix, scanner, False, True)
-        return np.maximum(mu, 0.0)
+        return self.decode_parts(matrix, scanner, False, True)[1]
 
     def best(self, scores: np.ndarray) -> np.ndarray:
         """(n,) heads of the tree with the largest sum of `scores`."""

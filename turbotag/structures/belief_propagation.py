@@ -21,15 +21,10 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import parts, tree
-from turbotag.structures.elementary import logit, probability
+from turbotag.structures.elementary import logit, probability, sigmoid
 from turbotag.structures.parts import pair
 
 CERTAIN = 1e-12  # log-odds are those of probabilities no nearer to 0 and 1
-
-
-@njit(cache=True, nogil=True)
-def _sigmoid(x):
-    return 1.0 / (1.0 + math.exp(-x)) if x >= 0.0 else 1.0 - 1.0 / (1.0 + math.exp(x))
 
 
 @njit(cache=True, nogil=True)
@@ -81,7 +76,7 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
             for j in range(R):
                 if not last:
                     e = mine[j]
-                    residual = max(residual, abs(heard[j] - _sigmoid(b[e])))
+                    residual = max(residual, abs(heard[j] - sigmoid(b[e])))
                     change = new * (logit(heard[j], CERTAIN) - x[j] - from_children[e])
                     from_children[e] += change
                     b[e] += change
@@ -115,7 +110,7 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
             for e in range(E):
                 if not last:
                     own = posterior[p.heads[e], p.mods[e]]
-                    residual = max(residual, abs(own - _sigmoid(b[e])))
+                    residual = max(residual, abs(own - sigmoid(b[e])))
                     change = new * (
                         logit(own, CERTAIN) - scores[p.heads[e], p.mods[e]] - from_tree[e]
                     )
@@ -126,10 +121,10 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
             break
         made += 1
         for e in range(E):
-            residual = max(residual, abs(_sigmoid(b[e]) - _sigmoid(before[e])))
+            residual = max(residual, abs(sigmoid(b[e]) - sigmoid(before[e])))
     for e in range(E):
         log_z += (1.0 - degree[e]) * _softplus(b[e])
-        mu[e] = _sigmoid(b[e])
+        mu[e] = sigmoid(b[e])
     return log_z, made, residual
 
 

@@ -104,6 +104,12 @@ def logit(p, certain):
 
 
 @njit(cache=True, nogil=True)
+def sigmoid(x):
+    """The probability with these log-odds."""
+    return 1.0 / (1.0 + math.exp(-x)) if x >= 0.0 else math.exp(x) / (1.0 + math.exp(x))
+
+
+@njit(cache=True, nogil=True)
 def probability(x):
     """exp(x), where only rounding errors of large scores can make x positive."""
     return math.exp(min(x, 0.0))
