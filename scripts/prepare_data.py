@@ -181,19 +181,19 @@ def ner_file(path: str, file: str, remarks: list[str]) -> Result:
 def entities(block: Block, strings: list[str], ids: np.ndarray, remarks: list[str]) -> Counter[str]:
     """How many of each type, read as conlleval does; a tag that is none is refused."""
     for i, string in enumerate(strings):
-        tags = schemes.parse([string])
-        if tags is None or any(kind not in ENTITIES for kind in tags.types):
+        tag = schemes.parse([string])
+        if tag is None or any(kind not in ENTITIES for kind in tag.types):
             expected = ", ".join(f"I-{kind}" for kind in ENTITIES)
             raise block.error(
                 f"tag {string!r} is not O, {expected} or B-...", int(np.argmax(ids == i))
             )
     parsed = schemes.parse(strings)
     assert parsed is not None
-    irregular = schemes.detect(parsed, ids, block.sentences).irregular
-    if irregular.size:
-        told = f"{irregular.size} tags, this the first, fit neither IOB1 nor IOB2"
-        remarks.append(f"{block.error(told, int(irregular[0]))}: read as conlleval does")
-    found = schemes.spans(parsed.prefix[ids], parsed.type[ids], block.sentences, strict=False)
+    tags = schemes.detect(parsed, ids, block.sentences)
+    if tags.irregular.size:
+        told = f"the first of {tags.irregular.size} tags that do not fit {tags.rule}"
+        remarks.append(f"{block.error(told, int(tags.irregular[0]))}: read as conlleval does")
+    found = schemes.spans(parsed.prefix[ids], parsed.type[ids], block.sentences)
     return Counter(parsed.types[k] for k in found.type.tolist())
 
 

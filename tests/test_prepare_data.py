@@ -199,7 +199,7 @@ def test_tags_of_two_schemes_are_read_as_conlleval_does(tmp_path, ner_files, cap
     (path,) = write(tmp_path, {"mixed": mixed})
     data = tmp_path / "data"
     assert run("conll2003", path, *ner_files[1:], "-o", data, "--any-size") == 0
-    told = f"{path}, line 3: 2 tags, this the first, fit neither IOB1 nor IOB2"
+    told = f"{path}, line 7: the first of 1 tags that do not fit IOB1"
     assert told in capsys.readouterr().out
     assert told in json.loads((data / "conll2003" / "manifest.json").read_text())["remarks"][0]
     assert (data / "conll2003" / "train.txt").read_text() == NER_IOB2

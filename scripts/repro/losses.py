@@ -60,7 +60,7 @@ class Entities:
         mine = schemes.parse(strings, gold.types)
         assert mine is not None
         spans = [
-            schemes.spans(p.prefix[i], p.type[i], sentences, False).keys()
+            schemes.spans(p.prefix[i], p.type[i], sentences).keys()
             for p, i in ((gold, scorer.dev.ids), (mine, ids))
         ]
         for which in spans:

@@ -168,13 +168,13 @@ def columns(data: bytes) -> None:
     tags = schemes.parse(list(at))
     if tags is None:
         return
-    spans = schemes.spans(tags.prefix[ids], tags.type[ids], block.sentences, strict=False)
+    spans = schemes.spans(tags.prefix[ids], tags.type[ids], block.sentences)
     schemes.detect(tags, ids, block.sentences)
     for scheme in (*schemes.SCHEMES, "bilou"):
         names, new = schemes.convert(list(at), ids, block.sentences, scheme)
         again = schemes.parse(names, tags.types)
         check(again is not None, f"tags in {scheme} are no tags")
-        found = schemes.spans(again.prefix[new], again.type[new], block.sentences, strict=False)
+        found = schemes.spans(again.prefix[new], again.type[new], block.sentences)
         check(found.keys() == spans.keys(), f"spans in {scheme} are others")
 
 

@@ -1,5 +1,7 @@
 """Span schemes: round trips, detection, conlleval's reading, masks."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,17 +47,20 @@ def conlleval(sentences):
     return found
 
 
-def lenient(sentences):
+def read(sentences, among=()):
+    """Spans as conlleval reads them, or of them those that are well-formed in some scheme."""
     strings, ids, cuts = flat(sentences)
     tags = schemes.parse(strings)
-    found = schemes.spans(tags.prefix[ids], tags.type[ids], cuts, strict=False)
+    found = schemes.spans(tags.prefix[ids], tags.type[ids], cuts)
+    if among:
+        found = found.without(schemes.detect(tags, ids, cuts, among).irregular)
     return {(a, b, tags.types[k]) for a, b, k in found.keys()}  # noqa: SIM118
 
 
 @settings(max_examples=300, deadline=None)
 @given(sentences_of)
 def test_lenient_reading_is_conllevals(sentences):
-    assert lenient(sentences) == conlleval(sentences)
+    assert read(sentences) == conlleval(sentences)
 
 
 @settings(max_examples=200, deadline=None)
@@ -63,15 +68,10 @@ def test_lenient_reading_is_conllevals(sentences):
 def test_conversion_keeps_spans_and_is_well_formed(sentences, scheme):
     strings, ids, cuts = flat(sentences)
     names, new = schemes.convert(strings, ids, cuts, scheme)
-    tags = schemes.parse(names)
-    found = schemes.spans(tags.prefix[new], tags.type[new], cuts, strict=False)
-    assert {(a, b, tags.types[k]) for a, b, k in found.keys()} == lenient(sentences)  # noqa: SIM118
-    detected = schemes.detect(tags, new, cuts)
-    if detected.scheme == scheme:
-        assert not detected.irregular.size
-    if scheme != "iob1":
-        exact = schemes.spans(tags.prefix[new], tags.type[new], cuts, strict=True)
-        assert exact.keys() == found.keys()
+    converted = [[names[i] for i in new[a:b]] for a, b in pairwise(cuts)]
+    assert read(converted) == read(sentences)
+    assert read(converted, (scheme, "iob2")) == read(sentences)
+    assert not schemes.detect(schemes.parse(names), new, cuts).irregular.size
     allowed, start, end = schemes.mask(names, scheme)
     for a, b in zip(cuts[:-1], cuts[1:], strict=True):
         assert start[new[a]]
@@ -90,6 +90,8 @@ def test_conversion_keeps_spans_and_is_well_formed(sentences, scheme):
         ("S-A O B-A O", "iobes", 1),
         ("U-A O B-A I-A L-A", "iobes", 0),
         ("O I-A B-B", "iob2", 1),
+        ("I-A O I-B I-B O B-A O I-A", "iob1", 1),
+        ("B-A I-A O B-B O S-A O B-A", "iob2", 1),
     ],
 )
 def test_detection(tags, scheme, irregular):
@@ -98,11 +100,24 @@ def test_detection(tags, scheme, irregular):
     assert (found.scheme, found.irregular.size) == (scheme, irregular)
 
 
-def test_strict_reading_drops_what_does_not_open():
-    strings, ids, cuts = flat([["I-A", "B-A", "I-B", "O", "B-B", "I-B"]])
-    tags = schemes.parse(strings)
-    found = schemes.spans(tags.prefix[ids], tags.type[ids], cuts, strict=True)
-    assert {(a, b, tags.types[k]) for a, b, k in found.keys()} == {(1, 1, "A"), (4, 5, "B")}  # noqa: SIM118
+def test_the_scheme_is_the_one_that_is_broken_least():
+    """IOB1 with two needless B- is not IOB2 in which every other span lacks its B-."""
+    regular = [["I-A", "I-A", "O", "I-B"]] * 500
+    strings, ids, cuts = flat([*regular, ["O", "B-A", "O"], ["B-B", "I-B"]])
+    found = schemes.detect(schemes.parse(strings), ids, cuts)
+    assert (found.scheme, found.irregular.tolist()) == ("iob1", [2001, 2003])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "kept"),
+    [
+        ("iob2", "I-A B-A I-B O B-B I-B", {(1, 1, "A"), (4, 5, "B")}),
+        ("iob1", "B-A I-A O I-B B-B I-A", {(3, 3, "B"), (4, 4, "B"), (5, 5, "A")}),
+        ("iobes", "S-A B-A O B-B E-B I-B E-B", {(0, 0, "A"), (3, 4, "B")}),
+    ],
+)
+def test_strict_reading_drops_spans_with_irregular_tags(scheme, tags, kept):
+    assert read([tags.split()], (scheme,)) == kept
 
 
 def test_plain_tags_are_not_spans():

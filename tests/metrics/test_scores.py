@@ -24,6 +24,31 @@ def test_span_score_by_hand():
     assert "conlleval" in s.convention
 
 
+def compare_strictly(gold, predicted):
+    """Counts and convention of two strings of tags, one sentence."""
+    gold, predicted = gold.split(), predicted.split()
+    names = sorted(set(gold) | set(predicted))
+    cuts = np.array([0, len(gold)])
+    s = spans.score(names, ids(names, gold), names, ids(names, predicted), cuts, strict=True)
+    return (s.total.gold, s.total.predicted, s.total.correct), s.convention
+
+
+def test_strict_is_strict_in_the_scheme_of_the_gold_tags():
+    """A needless B- is an error in IOB1, a missing one in IOB2."""
+    counts, convention = compare_strictly("I-A O I-A B-A", "B-A O I-A B-A")
+    assert counts == (3, 2, 2)
+    assert convention == (
+        "strict (only well-formed IOB1 spans count; tags that do not fit: 0 gold, 1 predicted)"
+    )
+    counts, convention = compare_strictly("B-A O B-A I-A", "I-A O I-A I-A")
+    assert counts == (2, 0, 0)
+    assert "IOB2" in convention
+    assert "0 gold, 2 predicted" in convention
+    counts, convention = compare_strictly("B-A O B-A I-A", "S-A O B-A E-A")
+    assert counts == (2, 2, 2)
+    assert convention == "strict (only well-formed IOB2 or IOBES spans count)"
+
+
 def test_different_label_lists_and_schemes():
     gold, predicted = ["B-A", "I-A", "O"], ["S-A", "O", "S-B"]
     s = spans.score(gold, np.array([0, 2]), predicted, np.array([0, 2]), np.array([0, 2]))

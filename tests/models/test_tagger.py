@@ -311,7 +311,22 @@ def test_strict_refuses_and_default_repairs_irregular_tags(tmp_path):
         train(Options("ner", str(path), strict=True), str(tmp_path / "m"))
     said = []
     train(Options("ner", str(path)), str(tmp_path / "m"), echo=said.append)
-    assert any("line 2: I-X" in line for line in said)
+    (warning,) = (line for line in said if line.startswith("warning"))
+    assert "t, line 2: I-X does not fit IOB2, where spans open with B- (the first of 5 " in warning
+
+
+def test_iob1_with_needless_b_is_iob1(tmp_path):
+    """As the English training file of CoNLL-2003, which has two of them."""
+    path = tmp_path / "t"
+    path.write_text("a O\nb I-X\nc I-X\n\n" * 9 + "a B-X\n\nb O\nc B-Y\n")
+    said = []
+    model, _ = train(Options("ner", str(path), epochs=1), str(tmp_path / "m"), echo=said.append)
+    assert model.header["scheme"] == model.header["file_scheme"] == "iob1"
+    (warning,) = (line for line in said if line.startswith("warning"))
+    assert "t, line 37: B-X does not fit IOB1" in warning
+    assert "the first of 2 such tags" in warning
+    with pytest.raises(DataError, match=r"t, line 37: B-X does not fit IOB1"):
+        train(Options("ner", str(path), strict=True), str(tmp_path / "m"))
 
 
 def test_suspicious_tag_column_is_named(tmp_path):

@@ -24,7 +24,10 @@ from turbotag.cli.common import announce_compilation, format_option, names, say
 @click.option("--columns", metavar="NAMES", help="Names of the columns, e.g. word,pos,chunk,tag.")
 @click.option("--target", metavar="NAME", help="Column with the tags, by name or number.")
 @click.option(
-    "--strict", is_flag=True, help="Count only well-formed spans; default is conlleval's way."
+    "--strict",
+    is_flag=True,
+    help="Count only spans whose tags all fit the scheme of GOLD (IOB1, IOB2 or IOBES); default is "
+    "conlleval's way, by which a tag that does not fit opens a span.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @click.option(

@@ -54,16 +54,15 @@ class Spans:
     def keys(self) -> set[tuple[int, int, int]]:
         return set(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
 
+    def without(self, tokens: np.ndarray) -> Spans:
+        """Those spans that hold none of some tokens, given in order."""
+        kept = np.searchsorted(tokens, self.start) == np.searchsorted(tokens, self.end, "right")
+        return Spans(self.start[kept], self.end[kept], self.type[kept])
 
-def spans(prefix: np.ndarray, kind: np.ndarray, sentences: np.ndarray, strict: bool) -> Spans:
-    """The spans of a tag sequence.
 
-    Lenient is conlleval's reading: any change of type, and I or E after O, opens a span. Strict
-    takes only well-formed ones: B I..., B I... E or S, and drops what does not open properly.
-    """
-    if strict:
-        closes = bool(((prefix == E) | (prefix == S)).any())
-        return Spans(*_strict_spans(prefix, kind, sentences, closes))
+def spans(prefix: np.ndarray, kind: np.ndarray, sentences: np.ndarray) -> Spans:
+    """The spans of a tag sequence, read as conlleval does: any change of type, and I or E after O,
+    opens a span. Without the irregular tags that `detect` finds, the well-formed ones are left."""
     return Spans(*_lenient_spans(prefix, kind, sentences))
 
 
@@ -87,58 +86,58 @@ def _lenient_spans(prefix, kind, sentences):
     return found[:, :n]
 
 
-@njit(cache=True, nogil=True)
-def _strict_spans(prefix, kind, sentences, closes):
-    found = np.empty((3, prefix.size), np.int64)
-    n = 0
-    for s in range(sentences.size - 1):
-        opened = -1
-        for t in range(sentences[s], sentences[s + 1] + 1):
-            q = prefix[t] if t < sentences[s + 1] else O
-            goes_on = opened >= 0 and (q == I or q == E) and kind[t] == kind[opened]
-            if opened >= 0 and not goes_on:
-                if not closes:  # IOB2: a span ends where it is not continued
-                    found[0, n], found[1, n], found[2, n] = opened, t - 1, kind[opened]
-                    n += 1
-                opened = -1
-            if (goes_on and q == E) or q == S:
-                begin = t if q == S else opened
-                found[0, n], found[1, n], found[2, n] = begin, t, kind[t]
-                n += 1
-                opened = -1
-            elif q == B:
-                opened = t
-    return found[:, :n]
-
-
 @dataclass(frozen=True)
 class Detected:
-    """The scheme of a file; irregular: tokens whose tag does not fit it."""
+    """The scheme of a file; irregular: tokens, in order, whose tag does not fit it."""
 
     scheme: str
     irregular: np.ndarray
 
+    @property
+    def rule(self) -> str:
+        """What irregular tags do not fit, in words."""
+        return f"{self.scheme.upper()}, where {_RULES[self.scheme]}"
 
-def detect(tags: Tags, ids: np.ndarray, sentences: np.ndarray) -> Detected:
-    """Which scheme a tag sequence is in, and where it breaks its rules."""
+
+_RULES = {
+    "iob1": "spans open with I-, and with B- only right after one of their own type",
+    "iob2": "spans open with B-",
+    "iobes": "spans open with B- and close with E-, or are one S-",
+}
+
+
+def detect(
+    tags: Tags, ids: np.ndarray, sentences: np.ndarray, among: tuple[str, ...] = SCHEMES
+) -> Detected:
+    """Which scheme a tag sequence is in, and where it breaks its rules: the one it breaks least.
+
+    IOBES is none of them where no tag is E or S; of schemes that are broken as often, IOBES is
+    taken before IOB2 before IOB1.
+    """
     prefix, kind = tags.prefix[ids], tags.type[ids]
-    first = np.zeros(ids.size, bool)
+    broken = _irregular(prefix, kind, sentences)
+    if not ((prefix == E) | (prefix == S)).any():
+        del broken["iobes"]
+    scheme = min((s for s in broken if s in among), key=lambda s: int(broken[s].sum()))
+    return Detected(scheme, np.flatnonzero(broken[scheme]))
+
+
+def _irregular(
+    prefix: np.ndarray, kind: np.ndarray, sentences: np.ndarray
+) -> dict[str, np.ndarray]:
+    """(tokens,) bool for each scheme: the tag does not fit it."""
+    first, last = np.zeros((2, prefix.size), bool)
     first[sentences[:-1]] = True
+    last[sentences[1:] - 1] = True
     before = np.where(first, O, np.roll(prefix, 1))
-    same = ~first & (np.roll(kind, 1) == kind) & (before != O)
-    continues = same & ((before == B) | (before == I))
-    loose = np.flatnonzero(((prefix == I) | (prefix == E)) & ~continues)
-    if ((prefix == E) | (prefix == S)).any():
-        last = np.zeros(ids.size, bool)
-        last[sentences[1:] - 1] = True
-        after = np.where(last, O, np.roll(prefix, -1))
-        goes_on = ~last & (np.roll(kind, -1) == kind) & ((after == I) | (after == E))
-        unclosed = np.flatnonzero(((prefix == B) | (prefix == I)) & ~goes_on)
-        return Detected("iobes", np.union1d(loose, unclosed))
-    needless = np.flatnonzero((prefix == B) & ~(same & (before != S)))
-    if loose.size and not needless.size:
-        return Detected("iob1", needless)
-    return Detected("iob2", loose)
+    after = np.where(last, O, np.roll(prefix, -1))
+    follows = (before != O) & (np.roll(kind, 1) == kind)
+    goes_on = ((after == I) | (after == E)) & (np.roll(kind, -1) == kind)
+    loose = ((prefix == I) | (prefix == E)) & ~(follows & ((before == B) | (before == I)))
+    unclosed = ((prefix == B) | (prefix == I)) & ~goes_on
+    needless = (prefix == B) & ~follows
+    closing = (prefix == E) | (prefix == S)
+    return {"iobes": loose | unclosed, "iob2": loose | closing, "iob1": needless | closing}
 
 
 def encode(found: Spans, n_tokens: int, scheme: str) -> tuple[np.ndarray, np.ndarray]:
@@ -171,7 +170,7 @@ def convert(
     """
     tags = parse(strings)
     assert tags is not None
-    found = spans(tags.prefix[ids], tags.type[ids], sentences, strict=False)
+    found = spans(tags.prefix[ids], tags.type[ids], sentences)
     prefix, kind = encode(found, ids.size, "iobes" if scheme == "bilou" else scheme)
     if scheme == "iob1":
         starts = sentences[:-1]

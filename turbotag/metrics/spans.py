@@ -34,10 +34,60 @@ class SpanScore(TagScore):
         return {**super().as_dict(), **self.total.as_dict()}
 
 
-CONVENTIONS = {
-    "conlleval": "conlleval (lenient: I- after O or another type opens a span)",
-    "strict": "strict (only well-formed spans count)",
-}
+CONLLEVAL = "conlleval (lenient: I- after O or another type opens a span)"
+
+
+@dataclass
+class Compared:
+    """Spans of the same tokens, with the names of their types and the convention of reading."""
+
+    gold: schemes.Spans
+    predicted: schemes.Spans
+    types: list[str]
+    convention: str
+
+
+def compare(
+    gold: list[str],
+    gold_ids: np.ndarray,
+    predicted: list[str],
+    predicted_ids: np.ndarray,
+    sentences: np.ndarray,
+    strict: bool = False,
+) -> Compared | None:
+    """The spans of two tag sequences, each (strings, ids); None if the tags are not span tags.
+
+    Strictly, a span counts if all its tags fit the scheme of the gold tags. Predicted tags may be
+    IOBES instead, which its letters tell, or IOB2 where the gold tags are IOBES.
+    """
+    g = schemes.parse(gold)
+    p = schemes.parse(predicted, g.types) if g else None
+    if g is None or p is None:
+        return None
+    in_gold = schemes.spans(g.prefix[gold_ids], g.type[gold_ids], sentences)
+    in_predicted = schemes.spans(p.prefix[predicted_ids], p.type[predicted_ids], sentences)
+    if not strict:
+        return Compared(in_gold, in_predicted, p.types, CONLLEVAL)
+    rules = schemes.detect(g, gold_ids, sentences)
+    among = ("iobes", "iob2" if rules.scheme == "iobes" else rules.scheme)
+    followed = schemes.detect(p, predicted_ids, sentences, among)
+    return Compared(
+        in_gold.without(rules.irregular),
+        in_predicted.without(followed.irregular),
+        p.types,
+        _strict(rules, followed),
+    )
+
+
+def _strict(gold: schemes.Detected, predicted: schemes.Detected) -> str:
+    """The convention in words: which scheme, and how many tags are not of it."""
+    either = " or ".join(dict.fromkeys(d.scheme.upper() for d in (gold, predicted)))
+    unfit = (
+        f"; tags that do not fit: {gold.irregular.size} gold, {predicted.irregular.size} predicted"
+        if gold.irregular.size or predicted.irregular.size
+        else ""
+    )
+    return f"strict (only well-formed {either} spans count{unfit})"
 
 
 def score(
@@ -49,25 +99,19 @@ def score(
     strict: bool = False,
 ) -> SpanScore | None:
     """Compare two tag sequences, each (strings, ids); None if the tags are not span tags."""
-    g = schemes.parse(gold)
-    p = schemes.parse(predicted, g.types) if g else None
-    if g is None or p is None:
+    tags = (gold, gold_ids, predicted, predicted_ids)
+    compared = compare(*tags, sentences, strict)
+    if compared is None:
         return None
-    names = p.types
-    if strict and schemes.detect(g, gold_ids, sentences).scheme == "iob1":
-        strict = False  # every reading of IOB1 is well-formed, and this is the one
-    in_gold = schemes.spans(g.prefix[gold_ids], g.type[gold_ids], sentences, strict).keys()
-    in_pred = schemes.spans(
-        p.prefix[predicted_ids], p.type[predicted_ids], sentences, strict
-    ).keys()
-    types = {name: Counts() for name in names}
+    in_gold, in_predicted = compared.gold.keys(), compared.predicted.keys()
+    counts = [Counts() for _ in compared.types]
     for _, _, k in in_gold:
-        types[names[k]].gold += 1
-    for _, _, k in in_pred:
-        types[names[k]].predicted += 1
-    for _, _, k in in_gold & in_pred:
-        types[names[k]].correct += 1
-    right = same_tag(gold, gold_ids, predicted, predicted_ids)
-    found = SpanScore.of(CONVENTIONS["strict" if strict else "conlleval"], right, sentences, types)
+        counts[k].gold += 1
+    for _, _, k in in_predicted:
+        counts[k].predicted += 1
+    for _, _, k in in_gold & in_predicted:
+        counts[k].correct += 1
+    types = dict(zip(compared.types, counts, strict=True))
+    found = SpanScore.of(compared.convention, same_tag(*tags), sentences, types)
     assert isinstance(found, SpanScore)
     return found

@@ -143,9 +143,7 @@ def _entities(text: str, tokens: list[Token], notes: list[dict[str, str]]) -> li
     if parsed is None:
         return []
     ids = np.array([strings.index(t) for t in tags], np.int32)
-    found = schemes.spans(
-        parsed.prefix[ids], parsed.type[ids], np.array([0, len(tags)]), strict=False
-    )
+    found = schemes.spans(parsed.prefix[ids], parsed.type[ids], np.array([0, len(tags)]))
     out = []
     for a, b, kind in zip(
         found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True

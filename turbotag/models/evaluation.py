@@ -12,12 +12,12 @@ import numpy as np
 from turbotag.corpus.formats import default_names, given_names
 from turbotag.corpus.hashing import Interner
 from turbotag.corpus.reader import Block, Source, read
-from turbotag.corpus.schemes import Spans, parse, spans
+from turbotag.corpus.schemes import Spans, parse
 from turbotag.corpus.trees import read_heads
 from turbotag.errors import DataError
+from turbotag.metrics import spans as span_metrics
 from turbotag.metrics.attachment import Attachment, AttachmentScore, Labels
 from turbotag.metrics.calibration import Calibration, calibrate
-from turbotag.metrics.spans import CONVENTIONS
 from turbotag.metrics.tags import same_tag
 from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags, target_column
 from turbotag.models.parser import Parser
@@ -72,7 +72,12 @@ class Tagged:
         if not self.is_spans:
             everywhere = np.ones(self.gold.ids.size, np.bool_)
             return Details(_confusion(gold, self.predicted, everywhere), calibration)
-        in_gold, in_predicted = self._spans(gold), self._spans(self.predicted)
+        compared = span_metrics.compare(
+            *gold, *self.predicted, self.gold.block.sentences, self.strict
+        )
+        assert compared is not None
+        in_gold = _by_extent(compared.gold, compared.types)
+        in_predicted = _by_extent(compared.predicted, compared.types)
         if self.entity is not None:
             p = self.entity[[start for start, _ in in_predicted]]
             right = np.array([in_gold.get(at) == t for at, t in in_predicted.items()], np.bool_)
@@ -81,14 +86,10 @@ class Tagged:
         both = in_gold.keys() | in_predicted.keys()
         return Details(Counter((in_gold.get(at), in_predicted.get(at)) for at in both), calibration)
 
-    def _spans(self, tags: Labels) -> dict[tuple[int, int], str]:
-        """Types of spans by their first and last token, read by the convention of the score."""
-        parsed = parse(tags[0])
-        assert parsed is not None
-        strict = self.score.convention == CONVENTIONS["strict"]
-        prefix, kind = parsed.prefix[tags[1]], parsed.type[tags[1]]
-        found: Spans = spans(prefix, kind, self.gold.block.sentences, strict)
-        return {(a, b): parsed.types[k] for a, b, k in sorted(found.keys())}
+
+def _by_extent(found: Spans, types: list[str]) -> dict[tuple[int, int], str]:
+    """Types of spans by their first and last token."""
+    return {(a, b): types[k] for a, b, k in sorted(found.keys())}
 
 
 def evaluate_files(

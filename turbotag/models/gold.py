@@ -157,18 +157,15 @@ def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | No
             f"{odd!r} in column {name!r} is not an IOB tag, as --task {options.task} expects", t
         )
     found = schemes.detect(parsed, corpus.ids, corpus.block.sentences)
-    bilou = any(s[:2] in ("L-", "U-") for s in corpus.strings)
+    bilou = found.scheme == "iobes" and any(s[0] in "LU" for s in corpus.strings)
     wanted = options.scheme or found.scheme
     if found.irregular.size:
         t = int(found.irregular[0])
-        tag = corpus.strings[corpus.ids[t]]
-        what = f"{tag} does not fit {found.scheme.upper()}: no entity for it to continue or close"
+        unfit = corpus.block.error(f"{corpus.strings[corpus.ids[t]]} does not fit {found.rule}", t)
         if options.strict:
-            raise corpus.block.error(what, t)
-        echo(
-            f"warning: {corpus.block.path}, line {corpus.block.lines[t]}: {what} "
-            f"({found.irregular.size} such tags; read as conlleval does)"
-        )
+            raise unfit
+        n = found.irregular.size
+        echo(f"warning: {unfit} (the first of {n} such tags; they are read as conlleval does)")
     if found.irregular.size or wanted != found.scheme:
         corpus.strings, corpus.ids = schemes.convert(
             corpus.strings, corpus.ids, corpus.block.sentences, wanted

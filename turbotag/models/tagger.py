@@ -219,7 +219,7 @@ class Tagger:
         parsed = schemes.parse(self.labels)
         assert parsed is not None
         joins = schemes.joins(parsed)
-        found = schemes.spans(parsed.prefix[tags], parsed.type[tags], sentences, strict=False)
+        found = schemes.spans(parsed.prefix[tags], parsed.type[tags], sentences)
         probability = np.empty(found.start.size)
         owner = np.searchsorted(sentences, found.start, side="right") - 1
         sentence, theta, log_z, K = -1, np.zeros(0), 0.0, len(self.labels)

@@ -197,7 +197,7 @@ def _entities(block: Block, notes: list[dict[str, str]]) -> list[list[Entity]] |
         if parsed is None or not any(key in n for n in notes):
             continue
         ids = np.array([names.index(s) for s in tags])
-        found = schemes.spans(parsed.prefix[ids], parsed.type[ids], block.sentences, strict=False)
+        found = schemes.spans(parsed.prefix[ids], parsed.type[ids], block.sentences)
         out: list[list[Entity]] = [[] for _ in range(block.n_sentences)]
         for a, b, k in zip(
             found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
