@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import turbotag
 from tests.cli.test_parse import is_tree
 from tests.models.test_pipeline import TEXT, annotated, check, english, file
+from turbotag.corpus import lists
 from turbotag.corpus.reader import read
 from turbotag.corpus.text import segment
 from turbotag.errors import DataError, UsageError
@@ -402,19 +403,23 @@ def test_fitting_again_replaces_the_model():
 
 
 BAD = {
-    "shorter": ([["Ada", "sings"]], [["N"]], "sentence 0 has 2 words, but 1 tags"),
-    "longer": ([["Ada"], ["a"]], [["N"], ["N", "V"]], "sentence 1 has 1 words, but 2 tags"),
+    "shorter": ([["Ada", "sings"]], [["N"]], "sentence 0 has 2 tokens, but 1 tags"),
+    "longer": ([["Ada"], ["a"]], [["N"], ["N", "V"]], "sentence 1 has 1 tokens, but 2 tags"),
     "more": ([["Ada"]], [["N"], ["N"]], "1 sentences, but tags of 2"),
-    "empty": ([["Ada"], []], [["N"], []], "sentence 1 is not a list of words, or has none"),
-    "string": (["Ada"], ["NNN"], "sentence 0 is not a list of words"),
-    "strings": ("Ada", ["N"] * 3, "sentence 0 is not a list of words"),
+    "empty": ([["Ada"], []], [["N"], []], "sentence 1 has no tokens"),
+    "string": (["Ada"], ["NNN"], "sentence 0 is 'Ada', not a list of tokens"),
+    "strings": ("Ada", ["N"] * 3, "the sentences are 'Ada', not a list"),
     "tab": ([["Ada\tB"]], [["N"]], r"sentence 0 has 'Ada\\tB': a field is text without tabs"),
     "newline": ([["a"], ["b"]], [["N"], ["V\n"]], r"sentence 1 has 'V\\n'"),
     "return": ([["a\r"]], [["N"]], "a field is text"),
     "zero": ([["a\0"]], [["N"]], "a field is text"),
     "no word": ([["a", ""]], [["N", "V"]], "sentence 0 has ''"),
-    "no tag": ([["a"]], [[""]], "sentence 0 has ''"),
-    "columns": ([["a", ("b", "X")]], [["N", "V"]], "expected 2 tab-separated columns, found 3"),
+    "no tag": ([["a"]], [[""]], "sentence 0 has the tag ''"),
+    "columns": (
+        [["a", ("b", "X")]],
+        [["N", "V"]],
+        "sentence 0 has a word of 2 columns, the first word 1",
+    ),
 }
 
 
@@ -488,6 +493,200 @@ def test_options_are_those_of_train_and_others_are_refused(option):
     expected = pytest.raises(UsageError, match="colour") if "colour" in option else nullcontext()
     with expected:
         turbotag.Tagger("pos", **option).fit(SENTENCES, TAGS)
+
+
+# ---- Features, as python-crfsuite takes them -----------------------------------------------------
+
+
+def as_features(sentences):
+    """Dicts of features of (word, tag) tuples."""
+    out = []
+    for s in sentences:
+        words = ["<", *(w for w, _ in s), ">"]
+        out.append(
+            [
+                {
+                    "bias": 1.0,
+                    "word.lower()": word.lower(),
+                    "is_title": word.istitle(),
+                    "length": len(word) / 10,
+                    "ends": [word[-3:], word[-2:]],
+                    "near": {"left": words[i], "right": words[i + 2], "cap": words[i].istitle()},
+                }
+                for i, (word, _) in enumerate(s)
+            ]
+        )
+    return out
+
+
+@pytest.fixture(scope="module")
+def by_features():
+    (sentences, tags), (held_out, gold) = demo("train"), demo("dev")
+    return turbotag.Tagger("ner", **FAST).fit(
+        as_features(sentences), tags, dev=(as_features(held_out), gold)
+    )
+
+
+def test_features_of_ones_own(by_features, tmp_path):
+    sentences, tags = demo("test")
+    features = as_features(sentences)
+    assert by_features.score(features, tags) > 0.9  # words taken for columns had 0.0
+    assert by_features.model.header["scores"]["dev"]["f1"] > 0.9
+    found = by_features.predict(features)
+    assert [len(s) for s in found] == [len(s) for s in sentences]
+    for row in by_features.predict_marginals(features)[0]:
+        assert sum(row.values()) == pytest.approx(1.0)
+    path = str(tmp_path / "m")
+    by_features.save(path)
+    assert turbotag.Tagger.load(path).predict(features) == found
+    assert pickle.loads(pickle.dumps(by_features)).predict(features) == found
+
+
+NAMED = [  # what python-crfsuite 0.9.12 makes of a token: ItemSequence([token]).items()
+    ({"k": "v"}, {"k:v": 1.0}),
+    ({"k": 2}, {"k": 2.0}),
+    ({"k": True, "l": False}, {"k": 1.0, "l": 0.0}),
+    ({"k": np.float32(1.5), "l": np.bool_(True)}, {"k": 1.5, "l": 1.0}),
+    (
+        {"k": {"a": 1.5, "b": True, "c": "x", "d": {"e": 2}}},
+        {"k:a": 1.5, "k:b": 1.0, "k:c:x": 1.0, "k:d:e": 2.0},
+    ),
+    ({"k": ["a", "b"]}, {"k:a": 1.0, "k:b": 1.0}),
+    ({"k": {"b", "a"}}, {"k:a": 1.0, "k:b": 1.0}),
+    (["a", "b=:c"], {"a": 1.0, "b=:c": 1.0}),
+    ([""], {"": 1.0}),
+    ({"": "x", "k": "", "l": {}, "m": []}, {":x": 1.0, "k:": 1.0}),
+    ({"k:": "v:\\", "1.5": "2"}, {"k::v:\\": 1.0, "1.5:2": 1.0}),
+    ({"c": "\n", "d": "\t"}, {"c:\n": 1.0, "d:\t": 1.0}),
+    ([], {}),
+    ({}, {}),
+]
+
+
+@pytest.mark.parametrize(("token", "wanted"), NAMED, ids=str)
+def test_names_and_values_of_features(token, wanted):
+    assert dict(lists.attributes(token)) == wanted
+
+
+@pytest.mark.parametrize(("token", "wanted"), NAMED, ids=str)
+def test_python_crfsuite_means_the_same(token, wanted):
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    assert pycrfsuite.ItemSequence([token]).items() == [wanted]
+
+
+def test_names_of_features_pass_through_the_format():
+    """Escapes, values, names of no letters and tokens without features arrive at the model."""
+    tokens = [token for token, _ in NAMED]
+    tagger = turbotag.Tagger("pos", epochs=1).fit([tokens], [["N"] * len(tokens)])
+    wanted = {name for _, named in NAMED for name, value in named.items() if value}
+    spelt = {n.replace("\n", r"\n").replace("\t", r"\t") for n in wanted}
+    assert set(tagger.model.vocabulary["attribute"]) == spelt
+
+
+def test_values_scale_weights():
+    """Twice the value is twice the score, and 0 is no feature."""
+    tagger = turbotag.Tagger("pos", epochs=5).fit([[{"a": 1.0}, {"b": 1.0}]], [["N", "V"]])
+
+    def odds(value):
+        (p,) = tagger.predict_marginals([[{"a": value}]])[0]
+        return np.log(p["N"] / p["V"])
+
+    assert odds(0.0) == odds(False) == pytest.approx(0.0)
+    assert odds(True) == odds(1) > 0.1
+    assert odds(2.0) == pytest.approx(2 * odds(1.0))
+    assert odds(-0.5) == pytest.approx(-0.5 * odds(1.0))
+
+
+@pytest.mark.parametrize(
+    "tokens", [[["w=ada", "cap"], ["w=sings"]], [{"w=ada", "cap"}, {"w=sings"}]]
+)
+def test_lists_and_sets_of_features(tokens):
+    tagger = turbotag.Tagger("pos").fit([tokens], [["N", "V"]])
+    given = [[["w=sings"]], [["cap"]], [{"cap": True, "unknown": "x"}]]
+    assert tagger.predict(given) == [["V"], ["N"], ["N"]]
+    assert tagger.predict([[[], {}]])  # tokens of no feature get tags too
+    assert tagger.score([tokens], [["N", "V"]]) == 1.0
+
+
+def test_labels_that_are_numbers():
+    """A label and nine features are not taken for a line of CoNLL-U."""
+    token = {f"f{i}": "x" for i in range(9)}
+    assert turbotag.Tagger("pos").fit([[token]], [["1"]]).predict([[token]]) == [["1"]]
+
+
+def test_templates_of_features():
+    sentences, tags = [[["a"], []]], [["N", "V"]]
+    biased = turbotag.Tagger("pos", template="attributes-bias").fit(sentences, tags)
+    assert biased.predict(sentences) == tags
+    with pytest.raises(DataError, match="template 'ner' reads words, but given are features"):
+        turbotag.Tagger("ner", template="ner").fit(sentences, tags)
+    with pytest.raises(DataError, match=r"template 'attributes' reads features .*given are w"):
+        turbotag.Tagger("pos", template="attributes").fit(SENTENCES, TAGS)
+
+
+def test_words_and_features_are_not_confused(by_features, ner):
+    words, tags = demo("test")
+    features = as_features(words)
+    columns_as_lists = [[list(token) for token in s] for s in words]
+    for tagger, sentences, message in (
+        (by_features, words, r"this Tagger reads features \(a dict .*\), but given are words"),
+        (ner, features, "this Tagger reads words, but given are features"),
+        (ner, columns_as_lists, "this Tagger reads words, but given are features"),
+    ):
+        for method in (tagger.predict, tagger.predict_marginals):
+            with pytest.raises(DataError, match=message):
+                method(sentences)
+        with pytest.raises(DataError, match=message):
+            tagger.score(sentences, tags)
+    with pytest.raises(DataError, match="the training data reads words, but given are features"):
+        turbotag.Tagger("ner").fit(words, tags, dev=(features, tags))
+
+
+NEITHER = {
+    "none": ([None], "sentence 0 has None: a token is a word"),
+    "number": ([3], "sentence 0 has 3: a token is"),
+    "bytes": ([b"Ada"], "sentence 0 has b'Ada'"),
+    "object": ([object()], "sentence 0 has <object"),
+    "no columns": ([()], "sentence 0 has an empty tuple"),
+    "tuple of numbers": ([("Ada", 3)], "sentence 0 has 3: a field is text"),
+    "mixed": ([{"w": "a"}, "b"], "sentence 0 has words beside features"),
+    "mixed lists": (["b", ["w=a"]], "sentence 0 has features beside words"),
+    "name": ([{1: "a"}], "sentence 0 has 1 for a feature: its name is a str"),
+    "names": ([["a", None]], "sentence 0 has None for a feature"),
+    "nested": ([["a", {"b": 1}]], "sentence 0 has {'b': 1} for a feature"),
+    "value": ([{"w": None}], "feature 'w' with value None: a value is text, a number"),
+    "values": ([{"w": ("a", "b")}], r"feature 'w' with value \('a', 'b'\)"),
+    "bytes for a value": ([{"w": b"1"}], "feature 'w' with value b'1'"),
+    "infinite": ([{"w": float("inf")}], "feature 'w' with value inf"),
+    "surrogate": (["\ud800"], r"'\\ud800' is half a character"),
+}
+
+
+@pytest.mark.parametrize("name", NEITHER)
+def test_neither_words_nor_features(name, ner):
+    tokens, words = NEITHER[name]
+    with pytest.raises(DataError, match=words):
+        turbotag.Tagger("ner").fit([tokens], [["O"] * len(tokens)])
+    with pytest.raises(DataError, match=words):
+        ner.predict([tokens])
+
+
+def test_neither_sentences():
+    for wrong in (None, 3, {"a": 1}, b"ab"):
+        with pytest.raises(DataError, match=r"the sentences are .*, not a list of sentences"):
+            turbotag.Tagger("pos").fit(wrong, TAGS)
+        with pytest.raises(DataError, match=r"sentence 0 is .*, not a list of tokens"):
+            turbotag.Tagger("pos").fit([wrong], [["N"]])
+        with pytest.raises(DataError, match=r"the tags are .*, not a list"):
+            turbotag.Tagger("pos").fit(SENTENCES, wrong)
+    generated = turbotag.Tagger("pos").fit((iter(s) for s in SENTENCES), iter(TAGS))
+    assert generated.predict(SENTENCES) == TAGS
+
+
+def test_columns_that_the_model_reads_must_be_given():
+    tagger = turbotag.Tagger("chunk").fit([[("a", "N"), ("b", "V")]], [["B-X", "O"]])
+    with pytest.raises(DataError, match="the templates need column 'pos'; it has word"):
+        tagger.predict([["a", "b"]])
 
 
 # ---- Parsers -------------------------------------------------------------------------------------
@@ -569,10 +768,10 @@ def test_small_parsers():
 
 
 BAD_TREES = {
-    "shorter": (WORDS, [TREES[0][:2], *TREES[1:]], "sentence 0 has 3 words, but a tree of 2"),
-    "more": (WORDS, TREES * 2, "3 sentences, but 6 trees"),
-    "empty": ([[]], [[]], "sentence 0 is not a list of words, or has none"),
-    "string": (["Go"], [[(0, "root")] * 2], "sentence 0 is not a list"),
+    "shorter": (WORDS, [TREES[0][:2], *TREES[1:]], "sentence 0 has 3 tokens, but 2 heads"),
+    "more": (WORDS, TREES * 2, "3 sentences, but heads of 6"),
+    "empty": ([[]], [[]], "sentence 0 has no tokens"),
+    "string": (["Go"], [[(0, "root")] * 2], "sentence 0 is 'Go', not a list"),
     "tab": ([[("a\tb", "X")]], [[(0, "root")]], r"sentence 0 has 'a\\tb'"),
     "label": ([[("a", "X")]], [[(0, "")]], "sentence 0 has ''"),
     "head": ([[("a", "X")]], [[(2, "root")]], "head 2 is outside the sentence"),
@@ -596,5 +795,5 @@ def test_bad_lists_for_parsers(name, parser):
 
 
 def test_fewer_trees_than_sentences():
-    with pytest.raises(DataError, match="3 sentences, but 2 trees"):
+    with pytest.raises(DataError, match="3 sentences, but heads of 2"):
         turbotag.Parser().fit(WORDS, TREES[:2])

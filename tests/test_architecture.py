@@ -51,6 +51,17 @@ def test_readme_python_runs():
     assert "Oslo PROPN" in done.stdout
 
 
+def test_python_page_runs(tmp_path):
+    """The blocks of docs/python.md, as one program."""
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[['B-PER', 'O', 'O', 'B-LOC'], ['O', 'O']]" in done.stdout
+
+
 def test_readme_commands_run(tmp_path):
     """Every turbotag command of the README, in order, in an empty folder beside data/."""
     (tmp_path / "data").symlink_to(ROOT / "data")

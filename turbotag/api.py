@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from turbotag.corpus.formats import CONLLU
+from turbotag.corpus import lists
+from turbotag.corpus.formats import CONLLU, CRFSUITE, columns_format
 from turbotag.corpus.reader import Block, from_bytes, read
 from turbotag.corpus.text import segment, to_conllu
 from turbotag.errors import DataError, UsageError
@@ -26,10 +27,11 @@ from turbotag.models.gold import Options, options_for
 from turbotag.models.parser_training import score_parser, train_parser
 from turbotag.models.pipeline import Pipeline, find, pipeline
 from turbotag.models.prediction import Output, annotate
-from turbotag.models.training import train
+from turbotag.models.training import reads_attributes, train
 
 __all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"]
 
+Tokens = Sequence[lists.Token]  # of a sentence: words, columns or features
 Words = Sequence[str | Sequence[str]]  # of a sentence: words, or tuples of columns, the word first
 Tree = Sequence[tuple[int, str]]  # head (0 is the root, 1 the first word) and label of each word
 
@@ -102,8 +104,16 @@ class Tagger(_OnLists):
         tagger = Tagger("ner", C=0.3).fit(sentences, tags)
         tagger.predict([["Ada", "sings"]])
 
-    A sentence is a list of words, or of tuples of columns with the word first; the task is ner, pos
-    or chunk, and options are those of `turbotag train`.
+    The task is ner, pos or chunk, and options are those of `turbotag train`. A sentence is a list
+    of tokens, and what a token is says how it is read:
+
+    - a str is a word, and the task's templates (or `template`) make features of it;
+    - a tuple is columns, the word first, such as ("Ada", "PROPN");
+    - a dict, a list of str or a set of str is features of your own, in python-crfsuite's meaning:
+      {"word.lower()": "ada", "bias": 1.0, "is_title": True}, or ["w=ada", "cap"]. Numbers are
+      values, which scale the weights; a nested {"next": {"cap": True}} is the feature next:cap.
+
+    All tokens are of one kind, in training and in prediction.
     """
 
     kind = taggers.Tagger
@@ -114,54 +124,61 @@ class Tagger(_OnLists):
 
     def fit(
         self,
-        sentences: Sequence[Words],
+        sentences: Sequence[Tokens],
         tags: Sequence[Sequence[str]],
-        dev: tuple[Sequence[Words], Sequence[Sequence[str]]] | None = None,
+        dev: tuple[Sequence[Tokens], Sequence[Sequence[str]]] | None = None,
     ) -> Tagger:
+        data = lists.tagged(sentences, tags)
+        held_out = lists.tagged(*dev) if dev else None
         options = options_for(
             self.task,
-            train=_columns(sentences, tags),
-            dev=_columns(*dev) if dev else None,
-            format="columns",
-            **_columns_of(sentences),
+            train=data.data,
+            dev=held_out.data if held_out else None,
+            **_layout(data),
             **_options(self.options),
         )
+        if options.template:
+            _same_kind(f"template {options.template!r}", reads_attributes(options.template), data)
+        if held_out:
+            _same_kind("the training data", data.features, held_out)
         self.model, _ = train(options, os.devnull)
         return self
 
-    def predict(self, sentences: Sequence[Words]) -> list[list[str]]:
+    def predict(self, sentences: Sequence[Tokens]) -> list[list[str]]:
         """The best tags of each sentence."""
-        if not sentences:
+        if not len(sentences):
             return []
         block = self._block(sentences)
         tags = self._fitted().tag(block, self._extractor())
         strings, ids = self.model.output_labels(tags, block.sentences)
         return _cut([strings[i] for i in ids.tolist()], block.sentences)
 
-    def predict_marginals(self, sentences: Sequence[Words]) -> list[list[dict[str, float]]]:
+    def predict_marginals(self, sentences: Sequence[Tokens]) -> list[list[dict[str, float]]]:
         """The probability of every tag of every word."""
-        if not sentences:
+        if not len(sentences):
             return []
         block, model = self._block(sentences), self._fitted()
         posterior = model.posterior(model.scores(block, self._extractor()), block.sentences)
         rows = [dict(zip(model.labels, p, strict=True)) for p in posterior.tolist()]
         return _cut(rows, block.sentences)
 
-    def score(self, sentences: Sequence[Words], tags: Sequence[Sequence[str]]) -> float:
+    def score(self, sentences: Sequence[Tokens], tags: Sequence[Sequence[str]]) -> float:
         """F1 of spans (conlleval) for ner and chunk, accuracy for other tags; from 0 to 1."""
         from turbotag.models.evaluation import evaluate_model
 
         model = self._fitted()
-        options = Options(
-            model.header["task"],
-            _columns(sentences, tags),
-            format="columns",
-            **_columns_of(sentences),
-        )
+        data = lists.tagged(sentences, tags)
+        _same_kind("this Tagger", model.input_format is not None, data)
+        options = Options(model.header["task"], data.data, **_layout(data))
         return evaluate_model(options, model, options.train, strict=False).main
 
-    def _block(self, sentences: Sequence[Words]) -> Block:
-        return read(_columns(sentences), "columns", self._fitted().naming)
+    def _block(self, sentences: Sequence[Tokens]) -> Block:
+        model, data = self._fitted(), lists.tagged(sentences)
+        _same_kind("this Tagger", model.input_format is not None, data)
+        if data.features:
+            return from_bytes(data.data, "<lists>", CRFSUITE)
+        names = (*model.naming(data.width), "")  # the last column is the tag's, and empty
+        return from_bytes(data.data, "<lists>", columns_format(len(names), True, names))
 
 
 class Parser(_OnLists):
@@ -227,33 +244,22 @@ class Parser(_OnLists):
         return found.uas if found.las is None else found.las
 
 
-# ---- Lists to files in memory --------------------------------------------------------------------
+# ---- Options and lists ---------------------------------------------------------------------------
 
 
-def _columns(sentences: Sequence[Words], tags: Sequence[Sequence[str]] | None = None) -> bytes:
-    """Tab-separated columns, the tag last, or _ for it."""
-    if tags is not None and len(tags) != len(sentences):
-        raise DataError(f"{len(sentences)} sentences, but tags of {len(tags)}")
-    lines = []
-    for s, words in enumerate(_checked(sentences)):
-        own = tags[s] if tags is not None else None
-        if own is not None and len(own) != len(words):
-            raise DataError(f"sentence {s} has {len(words)} words, but {len(own)} tags")
-        for t, word in enumerate(words):
-            row = [*_row(word, s), "_" if own is None else _field(own[t], s)]
-            if row[0] == "-DOCSTART-":
-                raise DataError(f"sentence {s} has '-DOCSTART-', which marks documents in files")
-            lines.append("\t".join(row))
-        lines.append("")
-    return "\n".join([*lines, ""]).encode()
+def _layout(data: lists.Tagged) -> dict[str, Any]:
+    """The format of sentences and, of words, the names of their columns."""
+    if data.features:
+        return {"format": data.format}
+    names = ("word", "pos", "chunk", *(f"col{i}" for i in range(4, data.width + 1)))
+    return {"format": data.format, "columns": (*names[: data.width], "tag"), "target": "tag"}
 
 
-def _columns_of(sentences: Sequence[Words]) -> dict[str, Any]:
-    """Names of the columns, for the first word has them all."""
-    first = next((w for words in sentences for w in words), "")
-    n = 1 if isinstance(first, str) else len(first)
-    names = ("word", "pos", "chunk", *(f"col{i}" for i in range(4, n + 1)))
-    return {"columns": (*names[:n], "tag"), "target": "tag"}
+def _same_kind(reader: str, features: bool, given: lists.Tagged) -> None:
+    """DataError unless sentences are of the kind, words or features, that something reads."""
+    kinds = {True: "features (a dict or a list of str for each token)", False: "words"}
+    if features != given.features:
+        raise DataError(f"{reader} reads {kinds[features]}, but given are {kinds[given.features]}")
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
@@ -264,37 +270,18 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     return own | {"params": own.get("params", {}) | params}
 
 
-def _conllu(sentences: Sequence[Words], trees: Sequence[Tree] | None = None) -> bytes:
-    if trees is not None and len(trees) != len(sentences):
-        raise DataError(f"{len(sentences)} sentences, but {len(trees)} trees")
+def _conllu(sentences: Sequence[Words], trees: Any = lists.UNKNOWN) -> bytes:
     lines = []
-    for s, words in enumerate(_checked(sentences)):
-        tree = trees[s] if trees is not None else [("_", "_")] * len(words)
-        if len(tree) != len(words):
-            raise DataError(f"sentence {s} has {len(words)} words, but a tree of {len(tree)}")
-        for t, (word, (head, label)) in enumerate(zip(words, tree, strict=True), 1):
-            form, upos, xpos = (*_row(word, s), "_", "_")[:3]
-            arc = [str(head), _field(label, s)]
-            lines.append("\t".join([str(t), form, "_", upos, xpos, "_", *arc, "_", "_"]))
+    for s, words, tree in lists.paired(sentences, trees, "heads"):
+        arcs = tree or [("_", "_")] * len(words)
+        with lists.of_sentence(s):
+            for t, (word, (head, label)) in enumerate(zip(words, arcs, strict=True), 1):
+                row = [word] if isinstance(word, str) else word
+                form, upos, xpos = (*map(lists.field, row), "_", "_")[:3]
+                arc = [str(head), lists.field(label)]
+                lines.append("\t".join([str(t), form, "_", upos, xpos, "_", *arc, "_", "_"]))
         lines.append("")
-    return "\n".join([*lines, ""]).encode()
-
-
-def _checked(sentences: Sequence[Words]) -> Iterable[Words]:
-    for s, words in enumerate(sentences):
-        if isinstance(words, str) or not len(words):
-            raise DataError(f"sentence {s} is not a list of words, or has none")
-        yield words
-
-
-def _row(word: str | Sequence[str], s: int) -> list[str]:
-    return [_field(f, s) for f in ([word] if isinstance(word, str) else word)]
-
-
-def _field(field: str, s: int) -> str:
-    if not field or any(c in field for c in "\t\n\r\0"):
-        raise DataError(f"sentence {s} has {field!r}: a field is text without tabs and line breaks")
-    return field
+    return lists.encoded(lines)
 
 
 def _cut(flat: list[Any], sentences: np.ndarray) -> list[list[Any]]:
