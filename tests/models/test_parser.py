@@ -85,7 +85,7 @@ def fit(folder, name="m", echo=lambda line: None, **options):
 
 @pytest.fixture(scope="module")
 def trained(folder):
-    return fit(folder, "nonprojective", epochs=6, dev=DEV)
+    return fit(folder, "nonprojective", epochs=6, dev=DEV, decoder="nonprojective")
 
 
 @pytest.fixture(scope="module")
@@ -318,6 +318,50 @@ def test_projective_decoder_gives_projective_trees_only(parser, eisner):
     assert found.uas > without.uas > 0.9
     right = [p.parse(block).heads[gold] == read_heads(block)[gold] for p in (parser, eisner)]
     assert right[0].sum() > right[1].sum()
+
+
+def test_a_parser_of_all_trees_may_give_projective_ones(parser):
+    block = read(TEST)
+    found = Parser(parser.header | {"decoder": "projective-decoding"}, parser.arrays)
+    heads = found.parse(block).heads
+    assert projective_sentences(heads, block.sentences).all()
+    assert not projective_sentences(parser.parse(block).heads, block.sentences).all()
+    short = [s for s in scored(found, block) if s.shape[0] <= 6]
+    assert short
+    for scores in short:
+        exact = EnumeratedTrees(scores, True, 1.0, True)
+        assert found.best(scores).tolist() == exact.heads[exact.scores.argmax()].tolist()
+        assert found.posterior(scores)[0] == parser.posterior(scores)[0]
+
+
+@pytest.mark.parametrize(
+    ("crossed", "options", "expected"),
+    [
+        (0.0, {}, "projective"),
+        (0.0, {"parts": ("cs",)}, "projective-decoding"),
+        (0.0, {"parts": ("cs",), "loss": "svm"}, "nonprojective"),
+        (1.0, {}, "nonprojective"),
+        (1.0, {"parts": ("cs",)}, "nonprojective"),
+        (1.0, {"decoder": "projective"}, "projective"),
+    ],
+)
+def test_the_decoder_is_chosen_by_the_data(folder, crossed, options, expected):
+    """Sentences that cross, or those that do not, of the embedded treebank."""
+    block = read(TRAIN)
+    crosses = ~projective_sentences(read_heads(block), block.sentences)
+    chosen = [s for s, c in zip(sentences(), crosses, strict=True) if c == bool(crossed)][:12]
+    said = []
+    made = fit(
+        folder,
+        "auto",
+        said.append,
+        train=write(folder / "chosen.conllu", chosen),
+        **{"epochs": 1, "algorithm": "dca", "labels": False, **options},
+    )[0]
+    assert made.decoder == expected
+    told = [line for line in said if line.startswith("decoder:")]
+    assert len(told) == ("decoder" not in options)
+    assert all(expected in line and "of the arcs cross" in line for line in told)
 
 
 def joined(pair):
@@ -1011,7 +1055,7 @@ BETHE = {"parts": CS, "entropy": "bethe"}
     ("options", "words"),
     [
         ({"parts": ("xx",)}, "parts are cs, gp, as, not 'xx'"),
-        ({"parts": CS, "decoder": "projective"}, "non-projective"),
+        ({"parts": CS, "decoder": "projective"}, "sums over all trees"),
         ({"parts": CS, "prune": False}, "prune"),
         (
             {"parts": CS, "algorithm": "lbfgs", "loss": "crf"},

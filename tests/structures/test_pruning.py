@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from tests.tree_oracles import EnumeratedTrees
+from turbotag.models.parser import DECODERS
 from turbotag.structures import projective, tree
 from turbotag.structures.pruning import WIDE, full, prune, with_gold
 
 LIMIT, RATIO = WIDE
 
-BOTH = pytest.mark.parametrize("is_projective", [False, True], ids=["tree", "projective"])
+EVERY = pytest.mark.parametrize("decoder", DECODERS)
 ROOTS = pytest.mark.parametrize("single_root", [True, False], ids=["single", "multi"])
 
 
@@ -37,35 +38,37 @@ def test_full(n):
     assert heads.dtype == np.int32
 
 
-@BOTH
+@EVERY
 @ROOTS
 @pytest.mark.parametrize("n", range(1, 6))
-def test_keeps_the_probable_heads_and_the_best_tree(n, single_root, is_projective):
+def test_keeps_the_probable_heads_and_the_best_tree(n, single_root, decoder):
     rng = np.random.default_rng(n)
     for limit, ratio, spread in [(2, 1e-4, 1.0), (1, 0.5, 2.0), (n, 0.2, 2.0), (3, 1e-4, 5.0)]:
         for _ in range(8):
             theta = rng.normal(size=n * n) * spread
-            exact = EnumeratedTrees(matrix(theta, *full(n)), single_root, 1.0, is_projective)
-            best = exact.heads[exact.scores.argmax()]
+            scores = matrix(theta, *full(n))
+            exact = EnumeratedTrees(scores, single_root, 1.0, decoder == "projective")
+            given = EnumeratedTrees(scores, single_root, 1.0, decoder != "nonprojective")
+            best = given.heads[given.scores.argmax()]
             expected = []
             for m in range(1, n + 1):
                 p = exact.marginals[:, m]
                 first = sorted((h for h in range(n + 1) if h != m), key=lambda h: -p[h])[:limit]
                 kept = {h for h in first if p[h] >= ratio * p[first[0]]}
                 expected.append(sorted(kept | {int(best[m - 1])}))
-            assert by_word(*prune(theta, is_projective, single_root, limit, ratio)) == expected
+            assert by_word(*prune(theta, decoder, single_root, limit, ratio)) == expected
 
 
-@BOTH
+@EVERY
 @ROOTS
 @pytest.mark.parametrize("scale", [0.0, 1.0, 30.0, 700.0])
-def test_there_always_is_a_tree_and_it_is_the_best(single_root, is_projective, scale):
+def test_there_always_is_a_tree_and_it_is_the_best(single_root, decoder, scale):
     rng = np.random.default_rng(int(scale))
-    argmax = projective.argmax if is_projective else tree.argmax
+    argmax = tree.argmax if decoder == "nonprojective" else projective.argmax
     for n in (1, 2, 3, 7, 12, 25):
         for limit, ratio in ((LIMIT, RATIO), (1, 1.0), (3, 0.5)):
             theta = rng.uniform(-scale, scale, n * n)
-            cuts, heads = prune(theta, is_projective, single_root, limit, ratio)
+            cuts, heads = prune(theta, decoder, single_root, limit, ratio)
             best, left = np.empty(n, np.int32), np.empty(n, np.int32)
             value = argmax(matrix(theta, *full(n)), single_root, best)
             assert argmax(matrix(theta, cuts, heads), single_root, left) == pytest.approx(value)
@@ -79,18 +82,18 @@ def test_there_always_is_a_tree_and_it_is_the_best(single_root, is_projective, s
 
 
 def test_one_word():
-    for is_projective in (False, True):
+    for decoder in DECODERS:
         for single_root in (False, True):
             for theta in (-700.0, 0.0, 700.0):
-                cuts, heads = prune(np.array([theta]), is_projective, single_root, LIMIT, RATIO)
+                cuts, heads = prune(np.array([theta]), decoder, single_root, LIMIT, RATIO)
                 assert (cuts.tolist(), heads.tolist()) == ([0, 1], [0])
 
 
 def test_a_single_root_can_need_an_improbable_arc():
     """Words 1 and 2 both like the root best; one of them must do without it."""
     theta = np.array([9.0, 0.0, 9.0, 0.0])  # 0 -> 1, 2 -> 1, 0 -> 2, 1 -> 2
-    assert by_word(*prune(theta, False, False, 1, 1.0)) == [[0], [0]]
-    cuts, heads = prune(theta, False, True, 1, 1.0)
+    assert by_word(*prune(theta, "nonprojective", False, 1, 1.0)) == [[0], [0]]
+    cuts, heads = prune(theta, "nonprojective", True, 1, 1.0)
     assert tree.argmax(matrix(theta, cuts, heads), True, np.empty(2, np.int32)) == 9.0
 
 

@@ -140,8 +140,10 @@ class _Train(click.Command):
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option(
     "--decoder",
-    type=click.Choice(["nonprojective", "projective"]),
-    help="parse: which trees there are [nonprojective].",
+    type=click.Choice(["auto", "nonprojective", "projective", "projective-decoding"]),
+    help="parse: which trees are summed over and given: all, projective ones, or all and then the "
+    "best projective one; auto takes projective trees where hardly any arcs of the training data "
+    "cross [auto].",
 )
 @click.option(
     "--multi-root", is_flag=True, default=None, help="parse: let several words hang on the root."

@@ -57,7 +57,7 @@ class Options:
     licence: str = ""
     compact: bool = False
     # parse only
-    decoder: str = "nonprojective"
+    decoder: str = "auto"
     multi_root: bool = False
     crossing: str = "lift"
     labels: bool = True

@@ -31,7 +31,9 @@ from turbotag.structures.second_order import Approximation
 PACKED = ("counts", "lows", "weights", "scales")  # arrays of a stage (features/compact)
 STAGES = ("super", "prune", "arc", "label")
 CLASSIFIERS = ("super", "label")  # stages with a row of weights, one a class, for each feature
-DECODERS = ("nonprojective", "projective")
+# Over which trees a model sums, and which it gives: all and all, projective and projective, all and
+# projective. Second-order models sum over all.
+DECODERS = ("nonprojective", "projective", "projective-decoding")
 MOST_HEADS = 1000  # that a word may keep: --heads
 PART_FILES = {"cs": "siblings", "gp": "grandparents", "as": "all-siblings"}
 SCORE = {"uas": float, "las": (float, None), "convention": str}
@@ -122,7 +124,9 @@ class Parser:
         self.header, self.arrays = header, arrays
         self.labels: list[str] = header["labels"]
         self.single_root: bool = header["single_root"]
-        self.projective: bool = header["decoder"] == "projective"
+        self.decoder: str = header["decoder"]
+        self.projective = self.decoder == "projective"  # the trees that it sums over
+        self.decodes_projective = self.decoder != "nonprojective"
         beta = float(header["loss"]["beta"])
         self.beta = beta if np.isfinite(beta) else 1.0  # of the probabilities
         self.tables = {
@@ -194,7 +198,7 @@ class Parser:
         keys = scanner.stage["prune"].keys(matrix, cuts, heads)
         return pruning.prune(
             self.tables["prune"].sums(*keys),
-            self.projective,
+            self.decoder,
             self.single_root,
             *self.kept_heads,
         )
@@ -225,7 +229,7 @@ class Parser:
         if best:
             found, proven = second_order.best_tree(theta, p, self.single_root)
         else:
-            found, proven = second_order.least_risk(nu, p, self.single_root), False
+            found, proven = self.best(pruning.matrix(nu, cuts, heads)), False
         if probabilities:
             nu = second_order.project(nu, p, self.single_root)
         return found, np.maximum(pruning.matrix(nu, cuts, heads), 0.0), proven
@@ -247,7 +251,8 @@ class Parser:
     def best(self, scores: np.ndarray) -> np.ndarray:
         """(n,) heads of the tree with the largest sum of `scores`."""
         heads = np.empty(scores.shape[0] - 1, np.int32)
-        (projective if self.projective else tree).argmax(scores, self.single_root, heads)
+        kernel = projective.argmax if self.decodes_projective else tree.argmax
+        kernel(scores, self.single_root, heads)
         return heads
 
     def label_scores(self, matrix: np.ndarray, heads: np.ndarray, scanner: Scanner) -> np.ndarray:
@@ -260,7 +265,7 @@ class Parser:
     def nbest(self, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """((m, n) heads, (m,) probabilities) of the best trees, at first order."""
         log_z, _ = self.posterior(scores)
-        best = projective.argmax if self.projective else tree.argmax
+        best = projective.argmax if self.decodes_projective else tree.argmax
         heads, values = tree.kbest(scores, self.single_root, k, best)
         return heads, np.exp(self.beta * values - log_z)
 
@@ -340,7 +345,7 @@ def _arrays(header: dict[str, Any], entries: Entries) -> list[str]:
         raise ValueError(f"{len(labels)} labels, templates of {', '.join(texts)}")
     if {PART_FILES.get(p, p) for p in header["parts"]} != texts.keys() & ROLES.keys():
         raise ValueError(f"parts {', '.join(header['parts'])}, templates of {', '.join(texts)}")
-    if header["decoder"] not in DECODERS or (header["parts"] and header["decoder"] != DECODERS[0]):
+    if header["decoder"] not in DECODERS or (header["parts"] and header["decoder"] == "projective"):
         raise ValueError(f"decoder {header['decoder']!r:.20}")
     beta = float(header["loss"]["beta"])
     if not (LEAST_BETA <= beta <= MOST_BETA or beta == np.inf):

@@ -22,16 +22,25 @@ from turbotag.models import store
 from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import draw_folds, predicted_tags
-from turbotag.models.parser import CLASSIFIERS, MOST_HEADS, PACKED, PART_FILES, Parser, Scanner
+from turbotag.models.parser import (
+    CLASSIFIERS,
+    DECODERS,
+    MOST_HEADS,
+    PACKED,
+    PART_FILES,
+    Parser,
+    Scanner,
+)
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
-from turbotag.structures.arc_problem import DECODERS, ArcProblem, Arcs, best_trees
+from turbotag.structures.arc_problem import ArcProblem, Arcs, best_trees
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.second_order import ENTROPIES, Approximation
 from turbotag.structures.second_order_problem import BetheProblem, BoundProblem, believed_trees
 
 CROSSING = ("lift", "skip")
+RARE_CROSSING = 0.01  # a share of the arcs up to which --decoder auto is projective
 SERVES = {"convex": ("dca", "sdca", "sgd"), "bethe": ("dca", "sgd")}  # second-order parts
 ROUNDS = {  # where nothing else is asked for
     "convex": Approximation("convex", 8, 0.5, 1e-4),
@@ -281,7 +290,9 @@ class ParserTraining:
         resume: bool = False,
         checkpoint_seconds: float = 30.0,
     ):
-        self.options, self.output, self.echo = options, output, echo
+        self.options = options = replace(options)  # its decoder may be chosen by the data
+        self.output, self.echo = output, echo
+        self.loss = loss = losses.loss(options.loss, options.beta, options.gamma)
         self.resume, self.checkpoint_seconds = resume, checkpoint_seconds
         self.single_root = not options.multi_root
         texts = {"arc": templates.load(options.template or "parse")}
@@ -313,7 +324,6 @@ class ParserTraining:
             block = predicted_tags(block, options.jackknife, options.seed, echo)
         self.bank = self._read(block)
         self.labels = sort_labels(self.bank)
-        loss = losses.loss(options.loss, options.beta, options.gamma)
         self.header: dict[str, Any] = {
             "task": "parse",
             "labels": self.labels if options.labels else ["_"],
@@ -328,7 +338,7 @@ class ParserTraining:
         }
         if options.heads:
             self.header["heads"] = options.heads
-        self.texts, self.loss = texts, loss
+        self.texts = texts
         self.arrays: dict[str, np.ndarray] = {}
         self.checkpoints: list[Checkpoint] = []
         self.dev = read_treebank(dev, self.scanner, False) if dev else None
@@ -355,6 +365,14 @@ class ParserTraining:
             f"{block.n_tokens} words; {int(crossed.sum())} sentences and {arcs} arcs are "
             f"non-projective; tags are {'predicted' if options.jackknife else 'those of the file'}"
         )
+        if options.decoder == "auto":
+            share = arcs / bank.heads.size
+            options.decoder = choose_decoder(share, bool(options.parts), self.loss.smooth)
+            rare = "" if share <= RARE_CROSSING else "not "
+            echo(
+                f"decoder: {options.decoder}, as {100 * share:.2f} % of the arcs cross, which is "
+                f"{rare}below {100 * RARE_CROSSING:g} % (--decoder auto)"
+            )
         if options.decoder != "projective" or not crossed.any():
             return bank
         if options.crossing == "skip":
@@ -511,6 +529,7 @@ class ParserTraining:
                     self.single_root,
                     self.scanner.all_siblings,
                     approximate,
+                    options.decoder != "nonprojective",
                 )
             else:
                 heads = best_trees(dev_features, W, options.decoder, self.single_root)
@@ -635,6 +654,13 @@ def for_raw_text(text: str) -> str:
     return "\n".join(dict.fromkeys(" ".join(line.split()) for line in lines)) + "\n"
 
 
+def choose_decoder(share: float, second_order: bool, smooth: bool) -> str:
+    """--decoder auto, by the share of crossing arcs in the training data (docs/parser.md)."""
+    if share > RARE_CROSSING or (second_order and not smooth):
+        return "nonprojective"
+    return "projective-decoding" if second_order else "projective"
+
+
 def approximation(options: Options) -> Approximation:
     """How second-order parts are summed over."""
     asked = {"rounds": options.rounds, "damping": options.damping, "tolerance": options.tolerance}
@@ -651,8 +677,8 @@ def starting_weights(parser: Parser, table: KeyTable) -> np.ndarray:
 
 def check_parse(options: Options) -> None:
     check(options)
-    if options.decoder not in DECODERS:
-        raise UsageError(f"decoder is one of {', '.join(DECODERS)}")
+    if options.decoder not in ("auto", *DECODERS):
+        raise UsageError(f"decoder is one of auto, {', '.join(DECODERS)}")
     if options.crossing not in CROSSING:
         raise UsageError(f"crossing is one of {', '.join(CROSSING)}")
     unknown = [p for p in options.parts if p not in PART_FILES]
@@ -675,7 +701,11 @@ def check_parse(options: Options) -> None:
     except ValueError as e:
         raise UsageError(str(e)) from e
     if options.parts and options.decoder == "projective":
-        raise UsageError("--parts needs the non-projective decoder")
+        raise UsageError(
+            "--parts sums over all trees: take --decoder projective-decoding or nonprojective"
+        )
+    if options.parts and options.decoder == "projective-decoding" and not smooth:
+        raise UsageError("--decoder projective-decoding with --parts needs a finite beta")
     if options.parts and not options.prune:
         raise UsageError("--parts needs pruned arcs: leave out --no-prune")
     if options.min_count < 0:

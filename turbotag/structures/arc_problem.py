@@ -273,8 +273,9 @@ class ArcProblem:
 
 
 def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np.ndarray:
-    """(words,) heads of the best tree of every sentence."""
-    kernel = projective_argmax if decoder == "projective" else tree_argmax
+    """(words,) heads of the best tree of every sentence; all decoders but nonprojective give
+    projective trees."""
+    kernel = tree_argmax if decoder == "nonprojective" else projective_argmax
     out = np.empty(arcs.sentences[-1], np.int32)
     w = np.empty(int(np.diff(arcs.firsts).max()))
     cuts = arcs.sentences.tolist()

@@ -39,22 +39,24 @@ def matrix(theta, cuts, heads):
 
 
 def prune(
-    theta: np.ndarray, is_projective: bool, single_root: bool, limit: int, ratio: float
+    theta: np.ndarray, decoder: str, single_root: bool, limit: int, ratio: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(cuts, heads) of the arcs worth keeping, from the scores of all arcs (in `full` order).
 
     The most probable heads of each word, at most `limit` and none below `ratio` of the best; and
-    the arcs of the best tree, so that there always is one.
+    the arcs of the best tree that the decoder may give, so that there always is one: decoder is
+    nonprojective, projective, or projective-decoding (marginals of all trees, but the best one
+    projective).
     """
     n = math.isqrt(theta.size)
     scores = matrix(theta, *full(n))
     mu, best = np.empty_like(scores), np.empty(n, np.int32)
-    if is_projective:  # not in a kernel: each would have to be compiled for the other
+    # not in a kernel: each would have to be compiled for the other
+    if decoder == "projective":
         projective.inside_outside(scores, single_root, 1.0, mu)
-        projective.argmax(scores, single_root, best)
     else:
         tree.marginals(scores, 1.0, single_root, mu)
-        tree.argmax(scores, single_root, best)
+    (tree if decoder == "nonprojective" else projective).argmax(scores, single_root, best)
     return _probable(mu, best, limit, ratio)
 
 

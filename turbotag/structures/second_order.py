@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from turbotag.structures import belief_propagation, convex_bound, pruning, tree
+from turbotag.structures import belief_propagation, convex_bound, projective, pruning, tree
 from turbotag.structures.elementary import sigmoid
 from turbotag.structures.parts import Parts
 
@@ -159,10 +159,13 @@ def proves(bound: float, score: float) -> bool:
     return bound - score <= convex_bound.OPTIMAL * max(1.0, abs(score))
 
 
-def least_risk(beliefs: np.ndarray, p: Parts, single_root: bool) -> np.ndarray:
-    """(n,) heads of the tree with the largest sum of arc beliefs."""
+def least_risk(
+    beliefs: np.ndarray, p: Parts, single_root: bool, is_projective: bool = False
+) -> np.ndarray:
+    """(n,) heads of the tree, or the projective tree, with the largest sum of arc beliefs."""
     heads = np.empty(p.cuts.size - 1, np.int32)
-    tree.argmax(pruning.matrix(beliefs, p.cuts, p.heads), single_root, heads)
+    scores = pruning.matrix(beliefs, p.cuts, p.heads)
+    (projective if is_projective else tree).argmax(scores, single_root, heads)
     return heads
 
 

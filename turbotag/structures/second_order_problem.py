@@ -194,8 +194,10 @@ def believed_trees(
     single_root: bool,
     all_siblings: bool,
     approximation: Approximation,
+    is_projective: bool = False,
 ) -> np.ndarray:
-    """(words,) heads with the fewest expected errors (beta = inf: the largest score)."""
+    """(words,) heads with the fewest expected errors (beta = inf: the largest score), of all trees
+    or of projective ones."""
     out = np.empty(arcs.sentences[-1], np.int32)
     w = np.empty(int(np.diff(arcs.firsts).max()))
     cuts, begin = arcs.sentences.tolist(), 0
@@ -210,5 +212,5 @@ def believed_trees(
             out[a:b] = best_tree(theta, p, single_root)[0]
         else:
             beliefs = approximation.beliefs(theta, p, beta, single_root)
-            out[a:b] = least_risk(beliefs, p, single_root)
+            out[a:b] = least_risk(beliefs, p, single_root, is_projective)
     return out
