@@ -391,7 +391,7 @@ def test_bad_second_order_usage(tmp_path):
         ("--damping 1", "damping is 1.0"),
         ("--tolerance -1", "tolerance is -1.0"),
         ("--algorithm sdca --sampling importance", "--sampling gap"),
-        ("--decoder projective", "non-projective"),
+        ("--decoder projective", "sums over all trees"),
         ("--no-prune", "leave out --no-prune"),
     ):
         (done,) = run_all([*parts, *options.split()])
