@@ -72,18 +72,18 @@ lowest: $(VENV)/.installed
 
 # Train the shipped models (about ten minutes): turbotag/pretrained.
 models: $(VENV)/.installed
-	$(BIN)/python scripts/make_models.py --data $(DATA)
+	$(BIN)/python scripts/make_models.py --data "$(DATA)"
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
 # best on an idle machine): docs/benchmarks.md, its plots and CSV files.
 bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/bench crfsuite udpipe scaling start page --data $(DATA)
+	$(BIN)/python scripts/bench crfsuite udpipe scaling start page --data "$(DATA)"
 
 # Repeat the papers' experiments (an hour and a half; FULL=1: the papers' sizes, a day), each also
 # alone, as in `make repro-egr`: docs/results.md, its plots and CSV files.
 EXPERIMENTS := dca-ner dca-parse losses eg egr sdca
-REPRO = $(BIN)/python scripts/repro --data $(DATA) --size $(if $(FULL),full,default)
+REPRO = $(BIN)/python scripts/repro --data "$(DATA)" --size $(if $(FULL),full,default)
 .PHONY: repro $(EXPERIMENTS:%=repro-%)
 repro: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
@@ -95,19 +95,19 @@ $(EXPERIMENTS:%=repro-%): repro-%: $(VENV)/.installed
 # Compare all optimizers (about an hour): docs/optimizers.md, its plots and CSV files.
 optimizers: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/compare_optimizers.py table hinge curves page --data $(DATA)
+	$(BIN)/python scripts/compare_optimizers.py table hinge curves page --data "$(DATA)"
 
 # Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
 parser: $(VENV)/.installed
-	$(BIN)/python scripts/bench_parser.py quarter full supertags features sdca agree gothic length page --data $(DATA)
+	$(BIN)/python scripts/bench_parser.py quarter full supertags features sdca agree gothic length page --data "$(DATA)"
 
 # Measure second-order parsing (about half an hour): docs/second_order.md.
 second-order: $(VENV)/.installed
-	$(BIN)/python scripts/bench_second_order.py tight surrogate race race_full page --data $(DATA)
+	$(BIN)/python scripts/bench_second_order.py tight surrogate race race_full page --data "$(DATA)"
 
 # Measure the shipped models (a quarter of an hour): docs/models.md.
 pipeline: $(VENV)/.installed
-	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data $(DATA)
+	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data "$(DATA)"
 
 # Attack it: fuzzing, hostile models, faults, extreme numbers, load: docs/reliability.md.
 .PHONY: torture

@@ -15,3 +15,16 @@ def test_survives(part):
         [sys.executable, str(SCRIPTS / "torture"), part, "--quick"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_guard_tells_libraries_from_the_package(tmp_path, monkeypatch):
+    """A library is foreign in any folder, even in a clone of this project named turbotag."""
+    monkeypatch.syspath_prepend(str(SCRIPTS / "torture"))
+    import guard
+
+    library = tmp_path / "turbotag" / ".venv" / "lib"
+    monkeypatch.setattr(guard, "LIBRARIES", (f"{library}/",))
+    assert guard.foreign(str(library / "numba" / "core.py"))
+    assert not guard.foreign(str(tmp_path / "turbotag" / "somewhere.py"))
+    monkeypatch.setattr(guard, "PACKAGE", f"{library / 'turbotag'}/")  # as a wheel installs it
+    assert not guard.foreign(str(library / "turbotag" / "api.py"))

@@ -17,6 +17,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from importlib.util import find_spec
 from types import CodeType
 from typing import Any
 
@@ -32,6 +33,7 @@ KERNELS = {"__pycache__", "numba", os.path.basename(os.environ.get("NUMBA_CACHE_
 WORK = os.path.realpath(os.getcwd())
 PLACES = [os.path.realpath(sysconfig.get_paths()[k]) for k in ("stdlib", "purelib", "platlib")]
 LIBRARIES = tuple(place + os.sep for place in PLACES)
+PACKAGE = os.path.dirname(os.path.realpath(find_spec("turbotag").origin)) + os.sep  # type: ignore
 
 events: dict[str, int] = {}
 busy = False
@@ -50,7 +52,7 @@ def callers() -> Iterator[str]:
 def foreign(name: str) -> bool:
     """Whether a file is Python's or an installed library's, and not turbotag's."""
     path = os.path.realpath(name)
-    inside = path.startswith(LIBRARIES) and f"{os.sep}turbotag{os.sep}" not in path
+    inside = path.startswith(LIBRARIES) and not path.startswith(PACKAGE)
     return name.startswith("<frozen") or inside or name == __file__
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -188,7 +189,7 @@ def test_full_disk(model, tmp_path):
 def test_closed_pipe_ends_quietly(model, tmp_path):
     big = tmp_path / "big"
     big.write_bytes(Path(TEST).read_bytes() * 300)
-    command = f"{sys.executable} -m turbotag predict {model} {big} | head -n 1"
+    command = shlex.join([*TURBOTAG, "predict", str(model), str(big)]) + " | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.returncode == 0
@@ -197,15 +198,17 @@ def test_closed_pipe_ends_quietly(model, tmp_path):
 
 def test_training_goes_on_when_nobody_reads_stderr(tmp_path):
     out = tmp_path / "m"
-    command = f"{' '.join(TURBOTAG)} train --task ner --train {DEV} -o {out} 2>&1 | head -n 1"
+    arguments = [*TURBOTAG, "train", "--task", "ner", "--train", DEV, "-o", str(out)]
+    command = shlex.join(arguments) + " 2>&1 | head -n 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert done.returncode == 0
     assert Tagger.load(str(out)).labels
 
 
 def start_training(out, *more):
-    options = f"--task ner --train {TRAIN} --stop-gap 1e-14 --epochs 50 --checkpoint-seconds 0"
-    command = [*TURBOTAG, "train", *options.split(), *more, "-o", str(out)]
+    limits = ["--stop-gap", "1e-14", "--epochs", "50", "--checkpoint-seconds", "0"]
+    options = ["--task", "ner", "--train", TRAIN, *limits, *more, "-o", str(out)]
+    command = [*TURBOTAG, "train", *options]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals)
 
 
@@ -267,7 +270,7 @@ def test_ctrl_c_does_not_wait_for_threads(tmp_path):
 def test_every_optimizer_resumes_after_sigkill(tmp_path, name):
     """Killed in the middle of an epoch, wherever that is, and continued to the same weights."""
     loss = {"mira": "svm", "egr": "svm", "perceptron": "perceptron"}.get(name, "crf")
-    options = f"train --task ner --train {DEV} --algorithm {name} --loss {loss} -q"
+    options = f"--task ner --algorithm {name} --loss {loss} -q"
     options += " --checkpoint-seconds 0"
     if name in ("sdca", "lbfgs", "cg", "egr"):
         options += " --stop-gap 1e-14"
@@ -275,7 +278,7 @@ def test_every_optimizer_resumes_after_sigkill(tmp_path, name):
         options += " --epochs 220 -C 10000"
     else:
         options += " --epochs 60"
-    command = [*TURBOTAG, *options.split(), "-o"]
+    command = [*TURBOTAG, "train", "--train", DEV, *options.split(), "-o"]
     whole, out, checkpoint = (tmp_path / n for n in ("whole", "m", "m.checkpoint"))
     assert subprocess.run([*command, str(whole)]).returncode == 0
     for _ in range(10):  # it may be over before it can be killed

@@ -422,13 +422,13 @@ def test_options_reach_the_model(tmp_path):
 @pytest.mark.parametrize("name", ["dca", "sdca", "parts"])
 def test_killed_training_resumes_to_the_same_weights(tmp_path, name):
     """Killed while the arcs are trained, after the pruning model; every stage has a checkpoint."""
-    options = f"--train {DEV} --loss crf --checkpoint-seconds 0 --algorithm "
+    options = "--loss crf --checkpoint-seconds 0 --algorithm "
     options += {
         "dca": "dca --epochs 40",
         "sdca": "sdca --epochs 25 --stop-gap 1e-14",
         "parts": "sdca --epochs 12 --stop-gap 1e-14 --parts cs,gp",
     }[name]
-    command = train(*options.split(), "-o")
+    command = train("--train", DEV, *options.split(), "-o")
     out, checkpoint = tmp_path / "m", tmp_path / "m.arc.checkpoint"
     killed = subprocess.Popen([*TURBOTAG, *command, str(out), "-q"])
     while not checkpoint.exists() and killed.poll() is None:
