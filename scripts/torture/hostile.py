@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from targets import TREES, Parts, model_bytes, packed
 
-from turbotag.models.fitting import _digest
 from turbotag.models.tensors import LARGEST_HEADER
 
 
@@ -65,6 +64,24 @@ def cut_header(name: str, data: bytes) -> list[Attack]:
 def cut_anywhere(name: str, data: bytes, times: int, rng: np.random.Generator) -> list[Attack]:
     sizes = rng.integers(0, len(data), times).tolist()
     return [Attack(f"{name} cut to {n}", later(lambda n=n: data[:n]), True) for n in sizes]
+
+
+def damage(name: str, data: bytes, times: int, rng: np.random.Generator) -> list[Attack]:
+    """A file with checksums that a disk or a network changed: single bits, pages of zeros, and
+    zeros from the middle on."""
+    attacks = []
+
+    def add(what: str, begin: int, new: bytes) -> None:
+        made = data[:begin] + new + data[begin + len(new) :]
+        if made != data:
+            attacks.append(Attack(f"{name} {what} at {begin}", write(made), True))
+
+    for at in rng.integers(0, len(data), times).tolist():
+        add("with a bit", at, bytes([data[at] ^ (1 << int(rng.integers(8)))]))
+        page = at // 512 * 512
+        add("with zeros", page, bytes(min(512, len(data) - page)))
+    add("half of zeros", len(data) // 2, bytes(len(data) - len(data) // 2))
+    return attacks
 
 
 def lengths(name: str, data: bytes) -> list[Attack]:
@@ -389,22 +406,14 @@ def foreign() -> list[Attack]:
     ]
 
 
-def forged(parts: Parts) -> Parts:
-    """With the checksum that its contents would have."""
-    header, arrays = parts
-    state = header.get("state")
-    mark = _digest(arrays, state) if isinstance(state, str) else ""
-    return {**header, "sha256": mark}, arrays
-
-
 def states(name: str, parts: Parts) -> list[Attack]:
-    """Checkpoints with the right checksum whose state or arrays are wrong."""
+    """Checkpoints without checksums whose state or arrays are wrong."""
     header, arrays = parts
     state = json.loads(header["state"])
     attacks = []
 
     def add(what: str, text: str, changed: dict[str, np.ndarray], must: bool = False) -> None:
-        data = model_bytes(forged(({**header, "state": text}, changed)))
+        data = model_bytes(({**header, "state": text}, changed))
         attacks.append(Attack(f"{name}: {what}", write(data), must))
 
     for key in state:

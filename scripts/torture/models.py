@@ -31,6 +31,7 @@ from hostile import (
     crowds,
     cut_anywhere,
     cut_header,
+    damage,
     entries,
     foreign,
     joined,
@@ -41,10 +42,21 @@ from hostile import (
     states,
     values,
 )
-from targets import TAGS, TREES, Parts, check_message, model_bytes, scratch, small_models, use
+from targets import (
+    TAGS,
+    TREES,
+    Parts,
+    bare,
+    check_message,
+    model_bytes,
+    saved,
+    scratch,
+    small_models,
+    use,
+)
 
 from turbotag.errors import DataError, TurbotagError, UsageError
-from turbotag.models import pipeline, store
+from turbotag.models import pipeline
 from turbotag.models.gold import options_for
 from turbotag.models.parser_training import train_parser
 from turbotag.models.training import train
@@ -56,10 +68,10 @@ REFUSED, LOADED = "refused", "loaded"
 HOW = (
     "A refusal is turbotag's own error, one line that names the file, within a second of "
     "processor time and 200 MB above the loaded program (of whole commands the seconds are "
-    "those of a process, imports included). What loads has damage that cannot be told, such "
-    "as another weight or number of epochs: such a model then tagged or parsed in every way "
-    "of decoding, with finite numbers; such a checkpoint was continued to the end. All cuts "
-    "were refused: at every byte of the header of nine small models, at 1,000 random places "
+    "those of a process, imports included). What loads has damage that cannot be told without "
+    "checksums, such as another weight or number of epochs: such a model then tagged or parsed in "
+    "every way of decoding, with finite numbers; such a checkpoint was continued to the end. All "
+    "cuts were refused: at every byte of the header of nine small models, at 1,000 random places "
     "of these and of each shipped model. A file that really is as long as it says is read, so "
     "that a consistent model of 30 GB takes 30 GB, if these are free. Found, and mended:"
 )
@@ -79,6 +91,9 @@ FOUND = [
     "Weights, or scales of eight-bit weights, near the largest float gave sums that are not "
     "finite: sizes of 1e30 and above are refused, by the loader and at the end of training.",
     "Keys that are made to fall into the same places of a table took hours to load.",
+    "Zeros in place of a model's second half gave other tags. Files have checksums now, of the "
+    "header and of each array; the attacks but for damage under checksums are on files of the "
+    "format's first version, which has none.",
     "A checkpoint with the right checksum but arrays of other shapes was stretched to fit; "
     "now names, types and shapes must be those of the training, and numbers that no training "
     "leads to, which show in a negative gap, are told as its fault.",
@@ -248,8 +263,7 @@ def checkpoint(name: str, folder: Path) -> tuple[Parts, Open, str]:
     output = str(folder / f"{name}.model")
     with contextlib.suppress(Enough):
         function(options, output, Short(), checkpoint_seconds=0.0)
-    saved = f"{output}{stage}.checkpoint"
-    header, arrays = store.load_file(saved, "checkpoint")
+    path = f"{output}{stage}.checkpoint"
 
     def resume(path: Path) -> None:
         try:
@@ -257,7 +271,7 @@ def checkpoint(name: str, folder: Path) -> tuple[Parts, Open, str]:
         except UsageError as e:  # numbers that overflow are told as the options' fault
             raise DataError(str(e), str(path)) from e
 
-    return (header, arrays), resume, saved
+    return bare(path, "checkpoint"), resume, path
 
 
 # ---- All of it -----------------------------------------------------------------------------------
@@ -294,16 +308,17 @@ def measure(quick: bool) -> str:
                 run("metadata", metadata(name, made))
             run("entries of the header", entries(name, small[name]))
             run("values of arrays", values(name, small[name], 2 if quick else 20, rng))
+            run("damage under checksums", damage(name, saved(small[name]), 200, rng))
         for name, made in {**data, **shipped}.items():
             run("cut at 1,000 random places", cut_anywhere(name, made, 40 if quick else 1000, rng))
         run("colliding keys", crowds(small))
         for name in ["sdca"] if quick else trainings():
-            saved, resume, where = checkpoint(name, folder)
+            held, resume, where = checkpoint(name, folder)
             resume_from = Path(where)
-            made = model_bytes(saved)
+            made = model_bytes(held)
             attacks = cut_anywhere(name, made, 40 if quick else 100, rng)
-            attacks += [*lengths(name, made), *metadata(name, made), *states(name, saved)]
-            attacks += values(name, saved, 1, rng)
+            attacks += [*lengths(name, made), *metadata(name, made), *states(name, held)]
+            attacks += damage(name, saved(held), 40 if quick else 200, rng)
             run("checkpoints", attacks, resume, resume_from)
         run_cli(tallies.setdefault("whole commands", Tally()), data, folder, quick)
     failed = [f for tally in tallies.values() for f in tally.failed]

@@ -149,9 +149,12 @@ def test_bad_models(model, tmp_path):
     cut = tmp_path / "cut"
     cut.write_bytes(model.read_bytes()[:-100])
     one_sentence(run("predict", cut, TEST), 1, str(cut), "damaged or truncated")
+    half, zeroed = model.stat().st_size // 2, tmp_path / "zeroed"
+    zeroed.write_bytes(model.read_bytes()[:half] + bytes(model.stat().st_size - half))
+    one_sentence(run("predict", zeroed, TEST), 1, str(zeroed), "is damaged")
     newer = tmp_path / "newer"
     newer.write_bytes(
-        model.read_bytes().replace(b'\\"format_version\\": 1', b'\\"format_version\\": 9')
+        model.read_bytes().replace(b'\\"format_version\\": 2', b'\\"format_version\\": 9')
     )
     one_sentence(run("predict", newer, TEST), 1, "format version 9")
     one_sentence(run("predict", TEST, TEST), 1, TEST, "not a turbotag model")

@@ -27,7 +27,7 @@ if not SCRIPTS.is_dir():
     pytest.skip("needs the scripts of the repository", allow_module_level=True)
 sys.path.insert(0, str(SCRIPTS))
 
-from targets import TAGS, model_bytes, packed, small_models  # noqa: E402
+from targets import TAGS, bare, model_bytes, packed, small_models  # noqa: E402
 
 
 @pytest.fixture
@@ -187,11 +187,9 @@ def stopped(tmp_path):
     "change", ["shape", "dtype", "missing", "nan", "gap", "state", "counts", "random"]
 )
 def test_forged_checkpoints(stopped, change):
-    """Even with the right checksum."""
-    from turbotag.models.fitting import _digest
-
+    """Even without checksums."""
     path, resume = stopped
-    header, arrays = store.load_file(path, "checkpoint")
+    header, arrays = bare(path, "checkpoint")
     state = json.loads(header["state"])
     if change == "shape":
         arrays["W"] = arrays["W"][:1]
@@ -210,8 +208,7 @@ def test_forged_checkpoints(stopped, change):
     else:
         state["random"]["state"] = {"state": -1, "inc": 1}
     text = json.dumps(state)
-    header |= {"state": text, "sha256": _digest(arrays, text)}
-    Path(path).write_bytes(model_bytes((header, arrays)))
+    Path(path).write_bytes(model_bytes(({**header, "state": text}, arrays)))
     with pytest.raises(DataError, match="not of this training, or is damaged") as error:
         resume()
     assert str(error.value).startswith(path)

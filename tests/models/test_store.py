@@ -38,6 +38,53 @@ def test_truncated_at_every_byte(model):
             store.load_file(model, "tagger")
 
 
+def test_a_file_with_any_byte_changed_is_refused(model):
+    """Two of the 255 ways to change each byte."""
+    data = open(model, "rb").read()
+    for at in range(len(data)):
+        for bits in (0x01, 0x80):
+            with open(model, "wb") as f:
+                f.write(data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :])
+            with pytest.raises(DataError, match=r"m: (is|has)"):
+                store.load_file(model, "tagger")
+
+
+def test_zeros_for_half_of_a_file(model):
+    data = open(model, "rb").read()
+    with open(model, "wb") as f:
+        f.write(data[:-20] + bytes(20))
+    with pytest.raises(DataError, match=r"m: is damaged: x are not what was written$"):
+        store.load_file(model, "tagger")
+
+
+def test_files_of_version_1_are_read_and_written_as_version_2(model):
+    """They have no checksums."""
+    data = open(model, "rb").read()
+    n = 8 + int.from_bytes(data[:8], "little")
+    table = json.loads(data[8:n])
+    header = json.loads(table["__metadata__"]["turbotag"])
+    assert header.pop("crc32").keys() == {"header", "arrays"}
+    metadata = {"turbotag": json.dumps({**header, "format_version": 1})}
+    with open(model, "wb") as f:
+        f.write(save({"x": np.arange(5, dtype=np.uint64)}, metadata=metadata))
+    header, arrays = store.load_file(model, "tagger")
+    assert header["a"] == 1
+    assert arrays["x"].tolist() == [0, 1, 2, 3, 4]
+    store.save_file(model, "tagger", header, arrays)
+    assert open(model, "rb").read() == data
+
+
+@pytest.mark.parametrize(
+    "sums", [1, [], {}, {"header": "x"}, {"header": 0, "arrays": {}}, {"arrays": {}}]
+)
+def test_checksums_that_are_none(model, sums):
+    table = {"format_version": 2, "kind": "tagger", "crc32": sums}
+    with open(model, "wb") as f:
+        f.write(save({"x": np.zeros(1)}, metadata={"turbotag": json.dumps(table)}))
+    with pytest.raises(DataError, match="m: has a damaged header"):
+        store.load_file(model, "tagger")
+
+
 def test_foreign_newer_other_kind_damaged_header_directory_missing(tmp_path, model):
     path = str(tmp_path / "x")
     cases = {

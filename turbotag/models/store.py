@@ -1,4 +1,8 @@
-"""The one file format: safetensors arrays and a JSON header, written whole or not at all."""
+"""The one file format: safetensors arrays and a JSON header, written whole or not at all.
+
+From format version 2 on, the header's entry `crc32` has checksums of the rest of the header and of
+each array. They tell of damage, not of malice: whoever changes a file on purpose can change them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import math
 import os
 import re
 import secrets
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -27,8 +32,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # version 1 has no checksums and is read too
 _KEY = "turbotag"  # one metadata entry: several would be written in random order
+_SUMS = "crc32"
 Wanted = Callable[[dict[str, Any], Entries], Iterable[str]]
 _unfinished: set[str] = set()  # files of this process that must not outlive it
 
@@ -212,11 +218,16 @@ def check_writable(path: str) -> None:
 
 def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model or a checkpoint."""
-    text = json.dumps(
-        {"format_version": FORMAT_VERSION, "kind": kind, **header}, ensure_ascii=False
-    )
+    whole = {**header, "format_version": FORMAT_VERSION, "kind": kind}
     contiguous = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
-    write_atomically(path, save(contiguous, metadata={_KEY: text}))
+    sums = {k: zlib.crc32(v.data) for k, v in contiguous.items()}
+    whole[_SUMS] = {"header": zlib.crc32(_json(whole)), "arrays": sums}
+    write_atomically(path, save(contiguous, metadata={_KEY: _json(whole).decode()}))
+
+
+def _json(header: dict[str, Any]) -> bytes:
+    """A header as it is written; what is read and written again has the same bytes."""
+    return json.dumps(header, ensure_ascii=False).encode()
 
 
 def load_file(
@@ -238,7 +249,7 @@ def load_file(
                 raise DataError(
                     f"is not a turbotag model, or is damaged or truncated ({e})", path
                 ) from e
-            header = _header(metadata.get(_KEY), path, kind)
+            header, sums = _header(metadata.get(_KEY), path, kind)
             with fitting(path):
                 names = wanted(header, entries) if wanted else entries
                 read = {n: entries[n] for n in names if wanted or not n.startswith(skip)}
@@ -246,6 +257,7 @@ def load_file(
                 if need > memory.available():
                     raise DataError(f"needs {need / 1e9:.1f} GB of memory, more than is free", path)
                 arrays = {n: read_array(f, entry) for n, entry in read.items()}
+                _check(arrays, entries, sums, path)
             f.seek(0, os.SEEK_END)
             f.readinto(bytearray(1))  # at the end, tells whether the file was changed
     except FileNotFoundError:
@@ -255,23 +267,37 @@ def load_file(
     return header, arrays
 
 
+def _check(
+    arrays: dict[str, np.ndarray], entries: Entries, sums: dict[str, Any] | None, path: str
+) -> None:
+    """Refuse arrays that are not those of the checksums, if there are any."""
+    if sums is None:
+        return
+    wrong = sums.keys() ^ entries.keys()
+    wrong |= {name for name, array in arrays.items() if sums.get(name) != zlib.crc32(array.data)}
+    if wrong:
+        raise DataError(f"is damaged: {min(wrong)} are not what was written", path)
+
+
 def kind(path: str) -> str:
     """Which kind of model a file holds."""
     header, _ = load_file(path, None, ("",))
     return str(header["kind"])
 
 
-def _header(text: Any, path: str, kind: str | None) -> dict[str, Any]:
+def _header(text: Any, path: str, kind: str | None) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The header, and the checksums of the arrays, None in version 1."""
     if not isinstance(text, str):
         raise DataError("is a safetensors file, but not a turbotag model", path)
     try:
         header = read_json(text)
-        json.dumps(header, ensure_ascii=False).encode()  # a lone surrogate is no text
+        _json(header)  # a lone surrogate is no text
         version, found = header["format_version"], header["kind"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        if type(version) is not int or version < 1 or not isinstance(found, str):
+            raise ValueError
+        sums = _take_checksums(header) if version == FORMAT_VERSION else None
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise DataError("has a damaged header", path) from None
-    if type(version) is not int or version < 1 or not isinstance(found, str):
-        raise DataError("has a damaged header", path)
     if version > FORMAT_VERSION:
         raise DataError(
             f"has format version {version}, this program reads up to {FORMAT_VERSION}: "
@@ -280,4 +306,12 @@ def _header(text: Any, path: str, kind: str | None) -> dict[str, Any]:
         )
     if kind is not None and found != kind:
         raise DataError(f"is a {found}, expected a {kind}", path)
-    return header
+    return header, sums
+
+
+def _take_checksums(header: dict[str, Any]) -> dict[str, Any]:
+    """Take the checksums out of a header: those of its arrays; ValueError if its own is wrong."""
+    sums = header.pop(_SUMS)
+    if sums["header"] != zlib.crc32(_json(header)):
+        raise ValueError
+    return dict(sums["arrays"])
