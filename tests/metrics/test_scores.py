@@ -1,7 +1,15 @@
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests import conlleval
 from turbotag.metrics import spans, tags
+from turbotag.models.evaluation import evaluate_files
+from turbotag.models.gold import Options
+from turbotag.report.tables import percent, score_table
 
 
 def ids(strings, sequence):
@@ -63,3 +71,55 @@ def test_tag_score():
     assert s.accuracy == pytest.approx(1 / 3)
     assert s.types["V"].as_dict()["precision"] == pytest.approx(0.5)
     assert s.types["X"].gold == 0
+
+
+tagged = st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B", "B-x-y", "I-x-y"])
+line = st.one_of(
+    st.tuples(st.just("w"), tagged, tagged),
+    st.sampled_from([(), ("-DOCSTART-", "O", "O")]),
+)
+
+
+def rows(table):
+    """The numbers of a score table: precision, recall and F1 by type."""
+    found = re.findall(r"^(\S+) +(\S+) +(\S+) +(\S+) +\d+ +\d+ +\d+$", table, re.M)
+    return {name: tuple(scores) for name, *scores in found}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(line, min_size=1, max_size=40).filter(lambda ls: any(x[:1] == ("w",) for x in ls)))
+def test_tables_are_those_of_conlleval(lines):
+    """Every percentage to the last digit, types and total; with the -DOCSTART- lines, which
+    conlleval counts, the accuracy too."""
+    gold, predicted = ("\n".join(" ".join((*x[:1], *x[n : n + 1])) for x in lines) for n in (1, 2))
+    oracle = conlleval.report([" ".join(x) for x in lines])
+    options = Options("pos", "", format="columns")
+    score = evaluate_files(options, gold.encode(), predicted.encode(), strict=False)
+    table = score_table(score)
+    if isinstance(score, spans.SpanScore):
+        names = (oracle.gold + oracle.guessed).keys()
+        expected = {name: oracle.scores(name) for name in names}
+        assert rows(table) == {**expected, "all": oracle.scores()}
+    marks = sum(x[:1] == ("-DOCSTART-",) for x in lines)
+    assert score.docstarts == marks
+    before = f"{marks} -DOCSTART- lines not counted; conlleval.pl counts them: " if marks else ""
+    assert f"{before}{oracle.tokens} tokens, accuracy {oracle.accuracy}" in table
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.integers(1, 400), st.integers(1, 400), st.integers(0, 400))
+def test_percentages_round_as_conllevals(gold, predicted, correct):
+    """Counts near which a third decimal of 5 is frequent, without files around them."""
+    counts = tags.Counts(gold, predicted, min(gold, predicted, correct))
+    report = conlleval.Report()
+    report.gold["A"], report.guessed["A"], report.correct["A"] = gold, predicted, counts.correct
+    assert tuple(f"{p:.2f}" for p in counts.percentages) == report.scores("A")
+    assert percent(counts.recall) == report.scores()[1]
+
+
+def test_a_third_decimal_of_5():
+    """100 * (23 / 160) is 14.374999999999998, and 2 * 1 / 64 is 3.125, which conlleval prints as
+    3.13 by way of its percentages."""
+    assert percent(23 / 160) == "14.38"
+    assert f"{tags.Counts(160, 1000, 23).percentages[1]:.2f}" == "14.38"
+    assert f"{tags.Counts(1, 63, 1).percentages[2]:.2f}" == "3.13"

@@ -51,9 +51,11 @@ def command(
 ) -> None:
     """Score PREDICTED, or --model, against GOLD.
 
-    Span tags (IOB1, IOB2, IOBES) get precision, recall and F1 by type; other tags get accuracy;
-    trees get attachment scores by three conventions: conllx leaves out words made of punctuation
-    characters, conll18 counts all words and cuts labels at ':', nopunct leaves out UPOS PUNCT.
+    Span tags (IOB1, IOB2, IOBES) get precision, recall and F1 by type, with the digits that
+    conlleval.pl prints; other tags get accuracy. Lines with -DOCSTART- are not counted, and it is
+    said what conlleval.pl, which counts them as tokens, would find. Trees get attachment scores by
+    three conventions: conllx leaves out words made of punctuation characters, conll18 counts all
+    words and cuts labels at ':', nopunct leaves out UPOS PUNCT.
 
     \b
     turbotag eval --task parse gold.conllu parsed.conllu

@@ -18,7 +18,7 @@ import numpy as np
 
 from turbotag.corpus.formats import Format, Naming, default_names, detect, has_token
 from turbotag.corpus.hashing import Interner
-from turbotag.corpus.scan import BLANK, PASS, TOKEN, scan_lines
+from turbotag.corpus.scan import BLANK, DOCSTART, PASS, TOKEN, scan_lines
 from turbotag.errors import DataError
 
 BLOCK_BYTES = 1 << 20
@@ -33,7 +33,7 @@ class Block:
 
     Token t is on line `lines[t]` (from 1) of the file; its fields are
     first[t]..first[t]+width[t]-1 of `starts` and `ends`; sentence s is tokens
-    sentences[s]..sentences[s+1]-1.
+    sentences[s]..sentences[s+1]-1. `docstarts` lines are -DOCSTART- marks, which are no tokens.
     """
 
     path: str
@@ -46,6 +46,7 @@ class Block:
     starts: np.ndarray
     ends: np.ndarray
     sentences: np.ndarray
+    docstarts: int = 0
 
     @property
     def n_tokens(self) -> int:
@@ -188,7 +189,7 @@ def _parse(data: bytes, path: str, fmt: Format, first_line: int) -> Block:
         buf, start, fmt.tabs, fmt.comments, fmt.ids, fmt.docstart
     )
     token_lines = np.flatnonzero(kind == TOKEN)
-    group = np.cumsum(kind == BLANK)[token_lines]
+    group = np.cumsum((kind == BLANK) | (kind == DOCSTART))[token_lines]
     breaks = np.flatnonzero(np.diff(group, prepend=-1))
     block = Block(
         path,
@@ -201,6 +202,7 @@ def _parse(data: bytes, path: str, fmt: Format, first_line: int) -> Block:
         field_start,
         field_end,
         np.append(breaks, token_lines.size).astype(np.int64),
+        int((kind == DOCSTART).sum()),
     )
     _check_fields(block)
     if fmt.ids:

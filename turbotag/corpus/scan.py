@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-BLANK, TOKEN, PASS = 0, 1, 2  # what a line is: sentence end, token, or passed through untouched
+# What a line is: blank, a token, passed through untouched, or the mark of a document; the first and
+# the last end a sentence.
+BLANK, TOKEN, PASS, DOCSTART = range(4)
 
 TAB, NEWLINE, RETURN, SPACE, HASH, DASH, DOT = 9, 10, 13, 32, 35, 45, 46
 
@@ -21,7 +23,7 @@ def scan_lines(buf, start, tabs, comments, ids, docstart):
     tabs: fields end at single tabs (else at runs of blanks and tabs); comments: a line that opens
     with '#' before the first token of a sentence is passed through (2: only if it has no tab);
     ids: an ID field with '-' or '.' is a multiword range or an empty node, passed through;
-    docstart: a -DOCSTART- line is passed through and ends a sentence.
+    docstart: a -DOCSTART- line is no token and ends a sentence.
 
     Returns (line_start, line_end, kind, first_field, field_start, field_end); the fields of line l
     are first_field[l]..first_field[l+1]-1, none for blank and passed lines.
@@ -107,7 +109,7 @@ def scan_lines(buf, start, tabs, comments, ids, docstart):
                 kind[line] = PASS
                 field = first
             elif docstart and b - a == 10 and buf[a] == DASH and is_docstart(buf, a):
-                kind[line] = BLANK
+                kind[line] = DOCSTART
                 field = first
                 in_sentence = False
             else:

@@ -28,6 +28,14 @@ class Counts:
         p, r = self.precision, self.recall
         return 2 * p * r / (p + r) if p + r else 0.0
 
+    @property
+    def percentages(self) -> tuple[float, float, float]:
+        """Precision, recall and F1 by the arithmetic of conlleval.pl, so that they print alike:
+        where the third decimal is a 5, another order of operations may round to the other side."""
+        p = 100 * self.correct / self.predicted if self.predicted else 0.0
+        r = 100 * self.correct / self.gold if self.gold else 0.0
+        return p, r, 2 * p * r / (p + r) if p + r else 0.0
+
     def as_dict(self) -> dict[str, float]:
         return {
             "gold": self.gold,
@@ -41,7 +49,10 @@ class Counts:
 
 @dataclass
 class TagScore:
-    """Accuracy of tags, with the convention it was counted by and counts for each type."""
+    """Accuracy of tags, with the convention it was counted by and counts for each type.
+
+    docstarts: -DOCSTART- lines beside the tokens, which conlleval counts as tokens.
+    """
 
     convention: str
     tokens: int
@@ -49,6 +60,7 @@ class TagScore:
     sentences: int
     right_sentences: int
     types: dict[str, Counts]
+    docstarts: int = 0
 
     @classmethod
     def of(
@@ -82,6 +94,7 @@ class TagScore:
             "accuracy": self.accuracy,
             "sentences": self.sentences,
             "sentence_accuracy": self.sentence_accuracy,
+            "docstarts": self.docstarts,
             "types": {t: c.as_dict() for t, c in sorted(self.types.items())},
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -190,4 +190,4 @@ def score_tags(
     """Span F1 where the tags are spans, else accuracy."""
     arguments = (gold.strings, gold.ids, labels, predicted, gold.block.sentences)
     found = span_metrics.score(*arguments, strict=strict) if spans else None
-    return found or tag_metrics.score_tags(*arguments)
+    return replace(found or tag_metrics.score_tags(*arguments), docstarts=gold.block.docstarts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turbotag.metrics.attachment import AttachmentScore, ConventionScore
-from turbotag.metrics.tags import Counts
+from turbotag.report.tables import count_cells, percent
 
 SHOWN_LABELS = 15
 _COUNTS = ["precision", "recall", "F1", "gold", "predicted", "correct"]
@@ -14,12 +14,12 @@ def attachment_table(score: AttachmentScore, all_labels: bool = False) -> str:
     by = score.conventions
     header = ["", "UAS", "LAS", "label acc.", "exact", "labelled", "root", "tokens"]
     scores = [[name, *_summary(c)] for name, c in by.items()]
-    arcs = [[name, *_counts(c.nonprojective)] for name, c in by.items()]
+    arcs = [[name, *count_cells(c.nonprojective)] for name, c in by.items()]
     parts = [_align([header, *scores]), _align([["non-projective", *_COUNTS], *arcs])]
     labels = sorted(score.types.items(), key=lambda item: (-item[1].gold, item[0]))
     shown = labels if all_labels else labels[:SHOWN_LABELS]
     if shown:
-        parts.append(_align([["label", *_COUNTS], *([t, *_counts(c)] for t, c in shown)]))
+        parts.append(_align([["label", *_COUNTS], *([t, *count_cells(c)] for t, c in shown)]))
     if len(shown) < len(labels):
         parts[-1] += f"\n({len(labels) - len(shown)} rarer labels left out)"
     parts.append(
@@ -29,21 +29,10 @@ def attachment_table(score: AttachmentScore, all_labels: bool = False) -> str:
     return "\n\n".join(parts)
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.2f}"
-
-
 def _summary(c: ConventionScore) -> list[str]:
     heads, labels = c.exact_match, c.labelled_exact_match
     shares = c.uas, c.las, c.label_accuracy, heads, labels, c.root_accuracy
-    return [*map(_percent, shares), str(c.tokens)]
-
-
-def _counts(c: Counts) -> list[str]:
-    return [
-        *map(_percent, (c.precision, c.recall, c.f1)),
-        *map(str, (c.gold, c.predicted, c.correct)),
-    ]
+    return [*map(percent, shares), str(c.tokens)]
 
 
 def _align(rows: list[list[str]]) -> str:

@@ -13,6 +13,7 @@ from turbotag.corpus.reader import Block, Source, read
 from turbotag.corpus.trees import read_heads
 from turbotag.errors import DataError
 from turbotag.metrics.attachment import Attachment
+from turbotag.report.tables import percent
 
 Entity = tuple[int, int, str]  # first and last word, numbered from 0, and the type
 
@@ -81,9 +82,9 @@ def summary(drawings: list[Drawing]) -> str:
         labelled = all(d.labels is not None and d.gold_labels is not None for d in trees)
         las = sum(map(all, words)) if labelled else None
         score = Attachment(len(words), sum(head for head, _ in words), las)
-        parts.append(f"UAS {100 * score.uas:.1f}")
+        parts.append(f"UAS {percent(score.uas, 1)}")
         if score.las is not None:
-            parts.append(f"LAS {100 * score.las:.1f}")
+            parts.append(f"LAS {percent(score.las, 1)}")
     tagged = [d for d in drawings if d.gold_entities is not None]
     if tagged:
         missed = sum(len(d.missed) for d in tagged)

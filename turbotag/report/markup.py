@@ -89,7 +89,3 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], kind: str 
 def bar(share: float) -> Markup:
     """A cell with a bar of 0 to 1."""
     return Markup(f'<td class="bar"><i style="width: {100 * share:.1f}%"></i></td>')
-
-
-def percent(share: float | None, digits: int = 2) -> str:
-    return "-" if share is None else f"{100 * share:.{digits}f}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from turbotag.models.parser import STAGES, Parser
 from turbotag.models.tagger import Tagger
+from turbotag.report.tables import percent
 
 
 def summary(name: str, header: dict[str, Any], size: int) -> str:
@@ -27,7 +28,7 @@ def card(tagger: Tagger) -> str:
     )
     for name, s in h.get("scores", {}).items():
         value = s.get("f1", s.get("accuracy", math.nan))
-        lines.append(f"{name:<12} {s['measure']} {100 * value:.2f}, {s['convention']}")
+        lines.append(f"{name:<12} {s['measure']} {percent(value)}, {s['convention']}")
     if h["gazetteers"]:
         lines.append("gazetteers   " + ", ".join(h["gazetteers"]))
     return "\n".join([*lines, *_shipped(h)])
@@ -55,8 +56,8 @@ def parser_card(parser: Parser) -> str:
         lines.append(f"parts        {','.join(h['parts'])}, {a['entropy']}, {a['rounds']} rounds")
     for name, s in h.get("scores", {}).items():
         for c in s["conventions"].values():
-            las = "" if c["las"] is None else f", LAS {100 * c['las']:.2f}"
-            lines.append(f"{name:<12} UAS {100 * c['uas']:.2f}{las}, {c['convention']}")
+            las = "" if c["las"] is None else f", LAS {percent(c['las'])}"
+            lines.append(f"{name:<12} UAS {percent(c['uas'])}{las}, {c['convention']}")
     lines.append("labels       " + " ".join(parser.labels))
     return "\n".join([*lines, *_shipped(h)])
 

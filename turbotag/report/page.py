@@ -12,7 +12,8 @@ from turbotag.metrics.calibration import Calibration
 from turbotag.metrics.spans import SpanScore
 from turbotag.metrics.tags import Counts, TagScore
 from turbotag.models.evaluation import Confusion, Details
-from turbotag.report.markup import Markup, bar, cell, document, html, percent, table
+from turbotag.report.markup import Markup, bar, cell, document, html, table
+from turbotag.report.tables import docstarts, percent
 
 SHOWN_LABELS, SHOWN_CONFUSIONS, MATRIX = 50, 20, 12
 FEW = 20  # predictions in a bin say little
@@ -64,16 +65,18 @@ def _tiles(values: Iterable[tuple[str, object]]) -> str:
 def _tag_scores(score: TagScore) -> list[str]:
     tiles: list[tuple[str, object]] = []
     if isinstance(score, SpanScore):
-        c = score.total
-        tiles = [("F1", percent(c.f1)), ("precision", percent(c.precision))]
-        tiles += [("recall", percent(c.recall)), ("gold spans", f"{c.gold:,}")]
+        precision, recall, f1 = (f"{p:.2f}" for p in score.total.percentages)
+        tiles = [("F1", f1), ("precision", precision), ("recall", recall)]
+        tiles += [("gold spans", f"{score.total.gold:,}")]
     tiles += [
         ("tag accuracy" if tiles else "accuracy", percent(score.accuracy)),
         ("sentences all right", percent(score.sentence_accuracy)),
         ("tokens", f"{score.tokens:,}"),
         ("sentences", f"{score.sentences:,}"),
     ]
-    return [_tiles(tiles), f'<p class="quiet">convention: {html(score.convention)}</p>']
+    notes = [docstarts(score)] if score.docstarts else []
+    notes.append(f"convention: {score.convention}")
+    return [_tiles(tiles), *(f'<p class="quiet">{html(note)}</p>' for note in notes)]
 
 
 def _tree_scores(score: AttachmentScore) -> list[str]:
@@ -102,7 +105,7 @@ def _tree_scores(score: AttachmentScore) -> list[str]:
 
 
 def _counts(c: Counts) -> list[object]:
-    shares = map(percent, (c.precision, c.recall, c.f1))
+    shares = (f"{p:.2f}" for p in c.percentages)
     return [*shares, bar(c.f1), *(f"{n:,}" for n in (c.gold, c.predicted, c.correct))]
 
 

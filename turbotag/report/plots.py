@@ -21,6 +21,7 @@ from turbotag.errors import DataError, UsageError
 from turbotag.models.store import write_atomically
 from turbotag.optim.trace import Row
 from turbotag.report.markup import document, html, table
+from turbotag.report.tables import percent
 
 X = {"epoch": "epochs", "oracle_calls": "oracle calls", "seconds": "wall time (seconds)"}
 # Okabe and Ito's colours without yellow, which is too light for lines; shapes and dashes besides.
@@ -301,7 +302,7 @@ def _summary(run: Run) -> list[str]:
         values = (known[-1].primal, "#.7g"), (known[-1].dual, "#.7g"), (known[-1].gap, ".2e")
         proof = ["-" if v is None else sign + format(v, form) for v, form in values]
     scored = [(row.dev, -row.epoch) for row in run.rows if row.dev is not None]
-    best = f"{100 * max(scored)[0]:.2f} ({-max(scored)[1]})" if scored else "-"
+    best = f"{percent(max(scored)[0])} ({-max(scored)[1]})" if scored else "-"
     seconds = [f"{s:.1f}" for s in (last.seconds, last.cpu_seconds)]
     return [f"{last.epoch:,}", f"{last.oracle_calls:,}", *seconds, *proof, best]
 

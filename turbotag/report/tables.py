@@ -6,28 +6,49 @@ from turbotag.metrics.spans import SpanScore
 from turbotag.metrics.tags import Counts, TagScore
 
 
-def _row(name: str, c: Counts) -> str:
-    return (
-        f"{name:<12}{100 * c.precision:>10.2f}{100 * c.recall:>8.2f}{100 * c.f1:>8.2f}"
-        f"{c.gold:>8}{c.predicted:>11}{c.correct:>9}"
-    )
+def percent(share: float | None, digits: int = 2) -> str:
+    """A share c / n as the percentage that 100 * c / n prints as.
+
+    100 * (c / n) may fall short of it by a unit in the last place, which shows where the decimal to
+    be rounded is a 5; twelve decimals are exact enough to tell, and too few to keep the error.
+    """
+    return "-" if share is None else f"{round(100 * share, 12):.{digits}f}"
 
 
-_HEADER = (
-    f"{'':<12}{'precision':>10}{'recall':>8}{'F1':>8}{'gold':>8}{'predicted':>11}{'correct':>9}"
-)
+def count_cells(c: Counts) -> list[str]:
+    """Precision, recall, F1 and the counts that they are made of."""
+    return [*(f"{p:.2f}" for p in c.percentages), *map(str, (c.gold, c.predicted, c.correct))]
+
+
+_WIDTHS = (10, 8, 8, 8, 11, 9)
+_HEADER = ["precision", "recall", "F1", "gold", "predicted", "correct"]
+
+
+def _row(name: str, cells: list[str]) -> str:
+    return f"{name:<12}" + "".join(f"{c:>{w}}" for c, w in zip(cells, _WIDTHS, strict=True))
 
 
 def score_table(score: TagScore) -> str:
     """A table by type, the total last, and the convention it was counted by."""
-    lines = [_HEADER]
+    lines = [_row("", _HEADER)]
     shown = {t: c for t, c in score.types.items() if c.gold or c.predicted}
-    lines += [_row(t, c) for t, c in sorted(shown.items())]
+    lines += [_row(t, count_cells(c)) for t, c in sorted(shown.items())]
     if isinstance(score, SpanScore):
-        lines.append(_row("all", score.total))
+        lines.append(_row("all", count_cells(score.total)))
     lines.append(
-        f"{score.tokens} tokens, accuracy {100 * score.accuracy:.2f}; {score.sentences} sentences, "
-        f"{100 * score.sentence_accuracy:.2f} all right"
+        f"{score.tokens} tokens, accuracy {percent(score.accuracy)}; {score.sentences} sentences, "
+        f"{percent(score.sentence_accuracy)} all right"
     )
+    if score.docstarts:
+        lines.append(docstarts(score))
     lines.append(f"convention: {score.convention}")
     return "\n".join(lines)
+
+
+def docstarts(score: TagScore) -> str:
+    """What a user of conlleval.pl will miss: it takes a -DOCSTART- line for a token tagged O."""
+    tokens, right = score.tokens + score.docstarts, score.right_tokens + score.docstarts
+    return (
+        f"{score.docstarts} -DOCSTART- lines not counted; conlleval.pl counts them: "
+        f"{tokens} tokens, accuracy {percent(right / tokens)}"
+    )
