@@ -99,7 +99,7 @@ optimizers: $(VENV)/.installed
 
 # Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
 parser: $(VENV)/.installed
-	$(BIN)/python scripts/bench_parser.py quarter full supertags features sdca agree gothic length page --data "$(DATA)"
+	$(BIN)/python scripts/bench_parser.py quarter full supertags decoders features sdca agree gothic length page --data "$(DATA)"
 
 # Measure second-order parsing (about half an hour): docs/second_order.md.
 second-order: $(VENV)/.installed

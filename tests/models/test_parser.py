@@ -361,7 +361,33 @@ def test_the_decoder_is_chosen_by_the_data(folder, crossed, options, expected):
     assert made.decoder == expected
     told = [line for line in said if line.startswith("decoder:")]
     assert len(told) == ("decoder" not in options)
-    assert all(expected in line and "of the arcs cross" in line for line in told)
+    why = "among all" if options.get("loss") == "svm" else "of the arcs cross"
+    assert all(expected in line and why in line for line in told)
+
+
+def test_a_parser_is_certified_to_one_percent_by_default(folder):
+    """The arcs by the log and the header, the labels by the header."""
+    said = []
+    made, result, _ = fit(folder, "certified", said.append)
+    assert made.header["algorithm"]["name"] == "sdca"
+    assert result.certificate.relative <= 0.01
+    assert "<= " in result.stopped
+    assert "1 % of the primal" in result.stopped
+    for name in ("certificate", "label_certificate"):
+        c = made.header[name]
+        assert 0.0 <= c["gap"] <= 0.01 * c["primal"]
+
+
+@pytest.mark.parametrize(("gap", "least"), [("20%", 0.2), ("5 %", 0.05)])
+def test_a_gap_may_be_a_share_of_the_objective(folder, small, gap, least):
+    _, result, _ = fit(folder, "share", train=small, labels=False, stop_gap=gap)
+    assert 0.2 * least < result.certificate.relative <= least
+
+
+@pytest.mark.parametrize("gap", ["0%", "-1%", "x", "%", "nan", "inf%", 0.0, -1.0])
+def test_a_gap_that_is_none(folder, small, gap):
+    with pytest.raises(UsageError, match="stop-gap is"):
+        fit(folder, "gap", train=small, stop_gap=gap)
 
 
 def joined(pair):

@@ -92,12 +92,17 @@ class _Train(click.Command):
     "--beta", type=float, help="Inverse temperature of the loss, above 0; 'inf' is legal."
 )
 @click.option("--gamma", type=float, help="Weight of the Hamming cost in the loss, 0 or more.")
-@click.option("-C", "C", type=float, help="Regularization: lambda = 1/(C n) [1; parse: 0.03].")
+@click.option(
+    "-C",
+    "C",
+    type=float,
+    help="Regularization: lambda = 1/(C n) [1; parse: 0.1, with --parts 0.3; dca and mira: 0.03].",
+)
 @click.option(
     "--algorithm",
     type=click.Choice(ALGORITHMS),
     help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model "
-    "[sdca; parse: dca].",
+    "[sdca].",
 )
 @click.option(
     "--help-params",
@@ -126,7 +131,12 @@ class _Train(click.Command):
 @click.option(
     "--epochs", type=int, help="At most this many passes or iterations [sdca 200, dca 10]."
 )
-@click.option("--stop-gap", type=float, help="Stop at this certified duality gap [sdca 1e-3].")
+@click.option(
+    "--stop-gap",
+    metavar="GAP",
+    help="Stop at this certified duality gap, or at this share of the primal objective, as in 1% "
+    "[sdca 1e-3; parse: 1%].",
+)
 @click.option(
     "--patience", type=int, help="Stop after this many epochs without a better dev score."
 )
@@ -267,7 +277,7 @@ def command(
         --stop-gap 1e-4 -o chunk.model
     turbotag train --task ner --train ner.iob2 --gazetteer country=countries.txt -o ner.model
     turbotag train --task parse --train train.conllu --dev dev.conllu -o parse.model
-    turbotag train --task parse --train train.conllu --algorithm sdca --loss crf -C 0.1 -o p.model
+    turbotag train --task parse --train train.conllu --loss crf --stop-gap 1e-3 -o p.model
     """
     from turbotag.models.fitting import check
     from turbotag.models.gold import options_for
@@ -338,13 +348,12 @@ def command(
         checkpoint_seconds,
     )[1]
     c = result.certificate
-    numbers = f"primal {c.primal:.9f}, dual {c.dual:.9f}, duality gap {c.gap:.3e}"
     if not parts:
-        proof = f"certificate: {numbers}"
+        proof = f"certificate: {c}"
     elif options.entropy == "convex":
-        proof = f"certificate, of the convex surrogate: {numbers}"
+        proof = f"certificate, of the convex surrogate: {c}"
     else:
-        proof = f"not certified, as Bethe's log Z is an approximation: {numbers}"
+        proof = f"not certified, as Bethe's log Z is an approximation: {c}"
     echo(f"stopped: {result.stopped}\n{proof}\nwrote {output}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from turbotag.optim.run import Limits, LoadState, Result, run
 from turbotag.optim.trace import Trace
 
 LEAST_C, MOST_C = 1e-12, 1e12  # scripts/torture/extremes.py trains at both
+PARSER_GAP = "1%"  # of the primal objective, where an optimizer goes for a gap
 COPIES = 6  # of the weights and of a sentence's parts: what any training needs at once
 
 
@@ -66,8 +68,7 @@ def check(options: Options) -> None:
         raise UsageError(f"C is {options.C}: it must lie between {LEAST_C:g} and {MOST_C:g}")
     if options.epochs is not None and options.epochs < 1:
         raise UsageError(f"epochs is {options.epochs}: it must be at least 1")
-    if options.stop_gap is not None and not options.stop_gap > 0:
-        raise UsageError(f"stop-gap is {options.stop_gap}: it must be positive")
+    stop_gap(options)
     if options.patience is not None and (options.patience < 1 or not options.dev):
         raise UsageError("patience must be at least 1 and needs --dev")
     if not 0.0 <= options.drop < 1.0:
@@ -93,14 +94,34 @@ def check(options: Options) -> None:
 
 def limits(options: Options) -> Limits:
     """What was asked for, or the algorithm's own defaults."""
-    cls = algorithm(options.algorithm)
+    gap, relative = stop_gap(options)
     return Limits(
-        options.epochs or cls.default_epochs,
-        options.stop_gap or cls.default_gap,
+        options.epochs or algorithm(options.algorithm).default_epochs,
+        gap,
         options.patience,
         options.max_oracle_calls,
         options.max_seconds,
+        relative,
     )
+
+
+def stop_gap(options: Options) -> tuple[float | None, float | None]:
+    """(the gap to stop at, or the share of the primal objective, as in 1%). The objective of a
+    parser is a sum over all words of a sentence, so that no number fits all treebanks."""
+    usual = algorithm(options.algorithm).default_gap
+    asked = options.stop_gap if options.stop_gap is not None else usual
+    if options.task == "parse" and options.stop_gap is None and usual is not None:
+        asked = PARSER_GAP
+    if asked is None:
+        return None, None
+    number = str(asked).removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise UsageError(f"stop-gap is {asked}: it is a positive number, or a percentage, as 1%")
+    return (value, None) if number == str(asked) else (None, value / 100.0)
 
 
 class Checkpoint:

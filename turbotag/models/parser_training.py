@@ -40,7 +40,9 @@ from turbotag.structures.second_order import ENTROPIES, Approximation
 from turbotag.structures.second_order_problem import BetheProblem, BoundProblem, believed_trees
 
 CROSSING = ("lift", "skip")
-RARE_CROSSING = 0.01  # a share of the arcs up to which --decoder auto is projective
+# Shares of crossing arcs up to which --decoder auto gives projective trees, at first and at second
+# order, where beliefs are those of all trees (docs/parser.md).
+RARE_CROSSING = {1: 0.01, 2: 0.006}
 SERVES = {"convex": ("dca", "sdca", "sgd"), "bethe": ("dca", "sgd")}  # second-order parts
 ROUNDS = {  # where nothing else is asked for
     "convex": Approximation("convex", 8, 0.5, 1e-4),
@@ -366,13 +368,10 @@ class ParserTraining:
             f"non-projective; tags are {'predicted' if options.jackknife else 'those of the file'}"
         )
         if options.decoder == "auto":
-            share = arcs / bank.heads.size
-            options.decoder = choose_decoder(share, bool(options.parts), self.loss.smooth)
-            rare = "" if share <= RARE_CROSSING else "not "
-            echo(
-                f"decoder: {options.decoder}, as {100 * share:.2f} % of the arcs cross, which is "
-                f"{rare}below {100 * RARE_CROSSING:g} % (--decoder auto)"
+            options.decoder, why = choose_decoder(
+                arcs / bank.heads.size, bool(options.parts), self.loss.smooth
             )
+            echo(f"decoder: {options.decoder}, {why} (--decoder auto)")
         if options.decoder != "projective" or not crossed.any():
             return bank
         if options.crossing == "skip":
@@ -654,11 +653,16 @@ def for_raw_text(text: str) -> str:
     return "\n".join(dict.fromkeys(" ".join(line.split()) for line in lines)) + "\n"
 
 
-def choose_decoder(share: float, second_order: bool, smooth: bool) -> str:
-    """--decoder auto, by the share of crossing arcs in the training data (docs/parser.md)."""
-    if share > RARE_CROSSING or (second_order and not smooth):
-        return "nonprojective"
-    return "projective-decoding" if second_order else "projective"
+def choose_decoder(share: float, second_order: bool, smooth: bool) -> tuple[str, str]:
+    """(decoder, the reason in words) by the share of crossing arcs in the training data."""
+    if second_order and not smooth:
+        return "nonprojective", "as the tree with the largest score is sought among all"
+    rare = RARE_CROSSING[1 + second_order]
+    what = f"{100 * share:.2f} % of the arcs cross"
+    if share > rare:
+        return "nonprojective", f"as {what}, more than {100 * rare:g} %"
+    chosen = "projective-decoding" if second_order else "projective"
+    return chosen, f"as only {what}, not more than {100 * rare:g} %"
 
 
 def approximation(options: Options) -> Approximation:

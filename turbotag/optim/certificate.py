@@ -15,6 +15,9 @@ TOLERANCE = (
 )
 
 
+LOOSE = 0.1  # a gap above this share of the primal objective says little
+
+
 class NegativeGapError(ArithmeticError):
     """P < D: impossible in exact arithmetic, so the inference or the bookkeeping is wrong."""
 
@@ -29,6 +32,27 @@ class Certificate:
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)
+
+    @property
+    def relative(self) -> float:
+        """The gap as a share of the primal objective, which no loss makes negative."""
+        if self.gap <= 0.0:
+            return 0.0
+        return self.gap / self.primal if self.primal > 0.0 else math.inf
+
+    @property
+    def loose(self) -> bool:
+        """Whether the bound says little: the marginals at averaged weights are a poor dual point,
+        and an online method has no better one."""
+        return self.relative > LOOSE
+
+    def __str__(self) -> str:
+        if self.loose:
+            return f"loose: primal {self.primal:.6g}, and no dual point that comes near it is known"
+        return (
+            f"primal {self.primal:.9f}, dual {self.dual:.9f}, duality gap {self.gap:.3e} "
+            f"({100 * self.relative:.2g} % of the primal)"
+        )
 
 
 def check_gap(gap: float, scale: float) -> None:

@@ -23,7 +23,8 @@ LoadState = tuple[dict[str, np.ndarray], str]
 class Limits:
     """When to stop.
 
-    epochs: at most this many; gap: as soon as a full pass certifies it; patience: after this many
+    epochs: at most this many; gap: as soon as a full pass certifies it, relative: or this share of
+    the primal objective as a gap; patience: after this many
     epochs without a better dev score (the weights of the best epoch are then the result);
     oracle_calls, seconds: after the epoch in which this many are reached.
     """
@@ -33,6 +34,13 @@ class Limits:
     patience: int | None = None
     oracle_calls: int | None = None
     seconds: float | None = None
+    relative: float | None = None
+
+    def gap_at(self, primal: float | None) -> float | None:
+        """The gap to stop at where the primal objective is this; None if there is none."""
+        if self.relative is None or primal is None:
+            return self.gap
+        return max(self.gap or 0.0, self.relative * primal)
 
 
 @dataclass
@@ -117,13 +125,15 @@ class _Loop:
             row.primal = opt.dual + gap
         elif gap is not None and opt.primal is not None:
             row.dual = opt.primal - gap
-        if limits.gap is not None and (gap is None or gap <= limits.gap):
+        if self._near(row):
             opt.finish()
             self.certificate = opt.certify()
             self._certified(row, self.certificate)
-            if row.gap is not None and row.gap <= limits.gap:
+            least = limits.gap_at(self.certificate.primal)
+            if least is not None and self.certificate.gap <= least:
                 kind = "certified gap" if row.certified else "gap (not certified)"
-                self.stopped = f"{kind} {row.gap:.2e} <= {limits.gap:g}"
+                share = f", {100 * limits.relative:g} % of the primal" if limits.relative else ""
+                self.stopped = f"{kind} {row.gap:.2e} <= {least:.3g}{share}"
         if self.dev_score:
             row.dev = self.dev_score(opt.weights())
             if self.best is None or row.dev > self.best:
@@ -136,6 +146,13 @@ class _Loop:
             self.stopped = opt.done or self._limit()
         row.inference = tally() if (tally := getattr(opt.problem, "tally", None)) else None
         self.trace.add(self._timed(row))
+
+    def _near(self, row: Row) -> bool:
+        """Whether the gap may be small enough; where nothing is known of it, a full pass tells."""
+        if self.limits.gap is None and self.limits.relative is None:
+            return False
+        least = self.limits.gap_at(row.primal)
+        return row.gap is None or (least is not None and row.gap <= least)
 
     def _limit(self) -> str | None:
         opt, limits = self.optimizer, self.limits

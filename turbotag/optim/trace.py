@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from turbotag.optim.certificate import Certificate
+
 
 @dataclass
 class Row:
@@ -28,6 +30,13 @@ class Row:
     certified: bool = False
     dev: float | None = None
     inference: dict[str, float] | None = None
+
+    @property
+    def loose(self) -> bool:
+        """Whether the gap says little (Certificate.loose)."""
+        if self.primal is None or self.dual is None or self.gap is None:
+            return False
+        return Certificate(self.primal, self.dual, self.gap).loose
 
 
 class Trace:
@@ -67,9 +76,11 @@ def _line(row: Row) -> str:
     def number(x: float | None, width: int, form: str) -> str:
         return f"{'-' if x is None else format(x, form):>{width}}"
 
-    gap = number(row.gap, 10, ".2e") + ("  " if row.certified else "~ ")
+    gap, dual = number(row.gap, 10, ".2e") + ("  " if row.certified else "~ "), row.dual
+    if row.certified and row.loose:
+        gap, dual = f"{'loose':>10}  ", None
     dev = "" if row.dev is None else f"{100 * row.dev:6.2f}"
     return (
         f"{row.epoch:>6}{row.oracle_calls:>11}{row.seconds:>9.1f}{number(row.primal, 13, '.7g')}"
-        f"{number(row.dual, 13, '.7g')}{gap}{dev:>7}".rstrip()
+        f"{number(dual, 13, '.7g')}{gap}{dev:>7}".rstrip()
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from turbotag.models.parser import STAGES, Parser
 from turbotag.models.tagger import Tagger
+from turbotag.optim.certificate import Certificate
 from turbotag.report.tables import percent
 
 
@@ -81,8 +82,7 @@ def _origin(h: dict[str, Any]) -> list[str]:
         f"command      {h['command']}",
         "algorithm    " + ", ".join(f"{k} {v}" for k, v in h["algorithm"].items()),
         "loss         {name} (beta {beta}, gamma {gamma:g})".format(**h["loss"]),
-        f"certificate  primal {c['primal']:.9f}, dual {c['dual']:.9f}, gap {c['gap']:.3e} "
-        f"after {h['epochs']} epochs",
+        f"certificate  {Certificate(**c)} after {h['epochs']} epochs",
         "versions     " + ", ".join(f"{k} {v}" for k, v in h["versions"].items()),
         f"seed         {h['seed']}",
     ]
