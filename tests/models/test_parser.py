@@ -966,10 +966,10 @@ def test_options_of_the_approximation_reach_the_model(folder, small):
 def test_training_starts_from_another_model(folder, small, algorithm):
     """From the arcs of a first-order parser, whose weights are then still to be seen."""
     options = {"train": small, "parts": PAIRS, "algorithm": algorithm, "epochs": 1}
-    options |= {"labels": False, "min_count": 1}
+    options |= {"labels": False, "min_count": 1, "C": 0.03}
     if algorithm == "sgd":
         options["params"] = {"eta": 0.01}
-    first = fit(folder, "first", train=small, epochs=4, labels=False)[0]
+    first = fit(folder, "first", train=small, epochs=4, labels=False, algorithm="dca")[0]
     plain = fit(folder, "plain", **options)[1]
     began = fit(folder, "began", init=str(folder / "first"), **options)[1]
     assert began.certificate.gap >= 0.0

@@ -353,7 +353,7 @@ def command(
     elif options.entropy == "convex":
         proof = f"certificate, of the convex surrogate: {c}"
     else:
-        proof = f"not certified, as Bethe's log Z is an approximation: {c}"
+        proof = f"not certified, as Bethe's log Z is an approximation: primal {c.primal:.9f}"
     echo(f"stopped: {result.stopped}\n{proof}\nwrote {output}")
 
 
