@@ -352,7 +352,7 @@ def test_second_order_parts(tmp_path):
 
     cards = run_all(["inspect", convex], ["inspect", bethe], ["inspect", first])
     assert "parts        cs,gp, convex, 8 rounds" in cards[0].stdout
-    assert ", of the convex surrogate" in cards[0].stdout
+    assert "certificate  of the convex surrogate, " in cards[0].stdout
     assert "parts        cs,gp,as, bethe, 10 rounds" in cards[1].stdout
     assert "uncertified  primal" in cards[1].stdout
     assert "surrogate" not in cards[2].stdout

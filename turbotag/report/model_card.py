@@ -75,22 +75,25 @@ def _shipped(h: dict[str, Any]) -> list[str]:
 
 
 def _origin(h: dict[str, Any]) -> list[str]:
-    c, d = h["certificate"], h["data"]
+    d = h["data"]
     lines = [
         f"trained on   {d['name']}: {d['sentences']} sentences, {d['tokens']} tokens",
         f"             sha256 {d['sha256']}",
         f"command      {h['command']}",
         "algorithm    " + ", ".join(f"{k} {v}" for k, v in h["algorithm"].items()),
         "loss         {name} (beta {beta}, gamma {gamma:g})".format(**h["loss"]),
-        f"certificate  {Certificate(**c)} after {h['epochs']} epochs",
+        f"{_proof(h)} after {h['epochs']} epochs",
         "versions     " + ", ".join(f"{k} {v}" for k, v in h["versions"].items()),
         f"seed         {h['seed']}",
     ]
-    if not h.get("certified", True):
-        lines[5] = lines[5].replace("certificate ", "uncertified ")
-    elif "surrogate" in str(h.get("certified")):
-        lines[5] += f", of {h['certified']}"
     return [*lines, f"licence      {h['licence']}"] if h["licence"] else lines
+
+
+def _proof(h: dict[str, Any]) -> str:
+    c, of = Certificate(**h["certificate"]), h.get("certified", "the objective")
+    if not of:
+        return f"uncertified  primal {c.primal:.9f}"
+    return f"certificate  {f'of {of}, ' if 'surrogate' in of else ''}{c}"
 
 
 def transitions(tagger: Tagger, limit: int = 24) -> str:
