@@ -272,7 +272,11 @@ def slovene(data: Path, **given: Any) -> tuple[Any, float]:
         "parse",
         train=str(folder / "train.conllu"),
         dev=str(folder / "test.conllu"),
-        **{"prune": False, "labels": False, "min_count": 0, "C": 0.1, **given},
+        prune=False,
+        labels=False,
+        min_count=0,
+        C=0.1,
+        **{"decoder": "nonprojective", **given},
     )
     task = ParserTraining(options, "unused", lambda line: None).arc_problem()
     return task, 1.0 / (options.C * task.problem.n)

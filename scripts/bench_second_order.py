@@ -151,7 +151,8 @@ def race(data: Path, full: bool = False) -> str:
         for name, train, seed, entropy in runs:
             _, _, _, cpu, peak = run(
                 "train", "--task", "parse", "--train", str(train), "-o", str(model),
-                "--parts", "cs,gp", "--entropy", entropy, "--epochs", EPOCHS, "--seed", str(seed),
+                "--parts", "cs,gp", "--entropy", entropy, "--seed", str(seed),
+                *(["--epochs", EPOCHS] if entropy == "bethe" else []),
             )  # fmt: skip
             scores = []
             for decode in ("viterbi", "map"):

@@ -181,7 +181,8 @@ class Parsing:
 
     def __init__(self, setting: Setting, train: Path, held_out: dict[str, Path], **given: Any):
         self.seed = setting.seed
-        options = options_for("parse", train=str(train), labels=False, seed=self.seed, **given)
+        given = {"decoder": "nonprojective", "labels": False, "seed": self.seed, **given}
+        options = options_for("parse", train=str(train), **given)
         with tempfile.TemporaryDirectory() as scratch:
             training = ParserTraining(options, f"{scratch}/model", lambda line: None)
             if options.prune:
