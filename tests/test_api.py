@@ -9,8 +9,11 @@ import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import conllu
 import numba
 import numpy as np
 import pytest
@@ -26,6 +29,7 @@ from turbotag.corpus.text import segment
 from turbotag.errors import DataError, UsageError
 from turbotag.models.evaluation import evaluate_files, evaluate_trees
 from turbotag.models.gold import Options, options_for
+from turbotag.models.parser_training import train_parser
 from turbotag.models.prediction import predict
 from turbotag.models.training import train
 
@@ -751,8 +755,6 @@ def test_small_parsers():
     parser = turbotag.Parser(C=1.0, epochs=20).fit(WORDS, TREES)
     assert parser.predict(WORDS) == TREES
     assert parser.score(WORDS, TREES) == 1.0
-    words = [[w for w, _ in s] for s in WORDS]  # without tags
-    assert all(is_tree([h for h, _ in t]) for t in parser.predict(words))
     header = turbotag.Parser(algorithm="sdca", loss="crf", C=0.1, epochs=3).fit(WORDS, TREES)
     header = header.model.header
     assert (header["algorithm"]["name"], header["algorithm"]["C"]) == ("sdca", 0.1)
@@ -767,6 +769,185 @@ def test_small_parsers():
         np.testing.assert_allclose(p[:, 1:].sum(axis=0), 1.0, atol=0.02)
 
 
+# ---- What a parser's token may be ----------------------------------------------------------------
+
+
+@dataclass
+class Word:
+    """As another library might have it."""
+
+    form: str
+    lemma: str | None
+    upos: str | None
+    xpos: str | None
+    feats: str | None
+
+
+class Row(NamedTuple):
+    text: str
+    upos: str
+    lemma: str
+    feats: dict
+
+
+def rich(part):
+    """(sentences of words with lemmas and features, trees), as the conllu package has them: the
+    embedded corpus has neither, so they are made from the words."""
+    text = (DEMO / f"{part}.conllu").read_text(encoding="utf-8")
+    sentences = conllu.parse(text)
+    for sentence in sentences:
+        for token in sentence:
+            ends = token["form"][-1:].upper()
+            token["lemma"] = token["form"].lower()[:4]
+            token["feats"] = {"case": "Nom", "End": ends} if ends.isalpha() else None
+    return sentences, [[(t["head"], t["deprel"]) for t in s] for s in sentences]
+
+
+def as_objects(sentences):
+    """Plain objects, with features as CoNLL-U writes them."""
+    return [
+        [
+            Word(t["form"], t["lemma"], t["upos"], t["xpos"], "|".join(map("=".join, feats)))
+            for t in s
+            for feats in [(t["feats"] or {}).items()]
+        ]
+        for s in sentences
+    ]
+
+
+@pytest.fixture(scope="module")
+def rich_parser():
+    return turbotag.Parser(epochs=3).fit(*rich("dev"))
+
+
+def test_lemmas_and_features_reach_the_parser(rich_parser, tmp_path):
+    """Dicts, objects and a file give the same model, to the bit, and the same trees."""
+    sentences, trees = rich("dev")
+    path = tmp_path / "dev.conllu"
+    path.write_text("".join(s.serialize() for s in sentences), encoding="utf-8")
+    by_file, _ = train_parser(options_for("parse", train=str(path), epochs=3), os.devnull)
+    by_objects = turbotag.Parser(epochs=3).fit(as_objects(sentences), trees)
+    for model in (by_file, by_objects.model):
+        assert model.arrays.keys() == rich_parser.model.arrays.keys()
+        for name, array in model.arrays.items():
+            np.testing.assert_array_equal(array, rich_parser.model.arrays[name])
+    assert rich_parser.model.header["reads"] == ["feats", "lemma", "upos", "word"]
+    test, gold = rich("test")
+    found = rich_parser.predict(test)
+    assert rich_parser.predict(as_objects(test)) == found
+    parsed = by_file.parse(read("".join(s.serialize() for s in test).encode()))
+    assert [h for tree in found for h, _ in tree] == parsed.heads.tolist()
+    bare = [[(t["form"], t["upos"]) for t in s] for s in test]
+    with_all, without = map(rich_parser.predict_marginals, (test, bare))
+    assert any((a != b).any() for a, b in zip(with_all, without, strict=True))
+    assert rich_parser.score(test, gold) == rich_parser.score(as_objects(test), gold) > 0.8
+
+
+def test_kinds_of_tokens(rich_parser):
+    """All that a token may be says the same."""
+    feats, values = {"End": "S", "case": "Nom"}, {"End": {"S"}, "case": ["Nom"]}
+    ones = [
+        {"form": "sings", "lemma": "sing", "upos": "VERB", "feats": feats},
+        {"text": "sings", "lemma": "sing", "upos": "VERB", "feats": values},
+        {"id": 1, "word": "sings", "lemma": "sing", "upos": "VERB", "xpos": None, "deps": None,
+         "feats": "case=Nom|End=S", "head": 3, "deprel": "x", "misc": {}},
+        Word("sings", "sing", "VERB", "", "case=Nom|End=S"),
+        Row("sings", "VERB", "sing", feats),
+    ]  # fmt: skip
+    wanted = "1\tsings\tsing\tVERB\t_\tcase=Nom|End=S\t_\t_\t_\t_"
+    for token in ones:
+        assert lists.conllu([[token]]).decode().splitlines() == [wanted, ""]
+    for token, line in (
+        ("a b", "1\ta b\t_\t_\t_\t_"),
+        (("a",), "1\ta\t_\t_\t_\t_"),
+        (("a", "X"), "1\ta\t_\tX\t_\t_"),
+        (["a", "X", "Y"], "1\ta\t_\tX\tY\t_"),
+        (("a", None, "Y"), "1\ta\t_\t_\tY\t_"),
+        ({"form": "_", "feats": {}}, "1\t_\t_\t_\t_\t_"),
+        (turbotag.Token(4, "a", 0, 1, "X", "Y", 2, "l", "O", {}), "1\ta\t_\tX\tY\t_"),
+        (asdict(turbotag.Token(4, "a", 0, 1, "X", None)), "1\ta\t_\tX\t_\t_"),
+    ):
+        assert lists.conllu([[token]]).decode().splitlines()[0] == f"{line}\t_\t_\t_\t_"
+
+
+def test_ranges_and_empty_nodes_are_no_words(rich_parser):
+    text = (
+        "1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_\n1\tdo\tdo\tAUX\t_\t_\t3\taux\t_\t_\n"
+        "2\tn't\tnot\tPART\t_\t_\t3\tadvmod\t_\t_\n2.1\tx\t_\tX\t_\t_\t_\t_\t0:x\t_\n"
+        "3\tgo\tgo\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+    )
+    (sentence,) = conllu.parse(text)
+    words = [t for t in sentence if isinstance(t["id"], int)]
+    assert len(sentence) == 5
+    assert rich_parser.predict([sentence]) == rich_parser.predict([words])
+    spelt = [{**t, "id": "".join(map(str, t["id"]))} for t in sentence if t not in words]
+    assert rich_parser.predict([[spelt[0], *words, spelt[1]]]) == rich_parser.predict([words])
+    arcs = [(t["head"], t["deprel"]) for t in words]
+    assert 0.0 <= rich_parser.score([sentence], [arcs]) <= 1.0
+
+
+def test_documents_are_parsed_again(nlp):
+    found = nlp("Ada flew to Oslo. She didn't like it.")
+    parser = turbotag.Parser.load("en-parse")
+    assert parser.predict(found) == [[(t.head, t.label) for t in s] for s in found]
+
+
+WRONG_WORDS = {
+    "none": (None, "sentence 0 has None: a token is a word"),
+    "number": (3, "sentence 0 has 3: a token is"),
+    "nothing": ((), r"sentence 0 has \(\): a token is"),
+    "long": (("a", "X", "Y", "Z"), r"sentence 0 has \('a', 'X', 'Y', 'Z'\): a token is"),
+    "no form": ({"upos": "X"}, "sentence 0 has {'upos': 'X'}: a token is"),
+    "field": ({"form": "a", "pos": "X"}, "has a token with 'pos', no field of CoNLL-U: a token is"),
+    "lemma": ({"form": "a", "lemma": 3}, "sentence 0 has 3 for lemma, which is text"),
+    "tag": (("a", 3), "sentence 0 has 3 for upos, which is text"),
+    "feats": ({"form": "a", "feats": 3}, "sentence 0 has 3 for feats, which is text"),
+    "feature": ({"form": "a", "feats": {"A": 3}}, "sentence 0 has 3 for feature 'A', which is"),
+    "tab": ({"form": "a", "feats": {"A": "b\t"}}, r"sentence 0 has 'b\\t': a field is text"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_WORDS)
+def test_what_is_no_word(name, parser):
+    token, words = WRONG_WORDS[name]
+    with pytest.raises(DataError, match=words):
+        turbotag.Parser().fit([[token]], [[(0, "root")]])
+    for method in (parser.predict, parser.predict_marginals):
+        with pytest.raises(DataError, match=words):
+            method([[token]])
+
+
+def test_words_without_tags_are_refused(parser):
+    """By a parser that learned from tags."""
+    words = r"sentence 1 has no tags, but the parser learned from them \(upos"
+    for bare in (["Go", "on"], [("Go",), ("on",)], [{"form": "Go", "lemma": "go"}]):
+        sentences = [WORDS[0], bare]
+        for model in (parser, turbotag.Parser.load("en-parse")):
+            for method in (model.predict, model.predict_marginals):
+                with pytest.raises(DataError, match=words):
+                    method(sentences)
+            with pytest.raises(DataError, match=words):
+                model.score(sentences, [TREES[0], [(0, "root"), (1, "x")][: len(bare)]])
+    assert parser.predict([[("Go", "VERB"), "on"]])  # one may be without
+
+
+def test_a_parser_of_bare_words():
+    words = [[w for w, _ in s] for s in WORDS]
+    bare = turbotag.Parser(C=1.0, epochs=20).fit(words, TREES)
+    assert bare.model.header["reads"] == ["word"]
+    assert [[h for h, _ in t] for t in bare.predict(words)] == [[h for h, _ in t] for t in TREES]
+    assert bare.score(words, TREES) > 0.5
+
+
+@pytest.mark.parametrize("name", ["en-parse", "sl-parse"])
+def test_running_text_has_no_tags(name, tmp_path):
+    alone = turbotag.load(name)
+    with pytest.raises(UsageError, match=r"the parser reads tags .*, which running text has"):
+        alone("Ada sings.")
+    with pytest.raises(UsageError, match="the parser reads tags"):
+        list(alone.pipeline.blocks(str(file(tmp_path, "Ada sings.")), "raw"))
+
+
 BAD_TREES = {
     "shorter": (WORDS, [TREES[0][:2], *TREES[1:]], "sentence 0 has 3 tokens, but 2 heads"),
     "more": (WORDS, TREES * 2, "3 sentences, but heads of 6"),
@@ -774,6 +955,7 @@ BAD_TREES = {
     "string": (["Go"], [[(0, "root")] * 2], "sentence 0 is 'Go', not a list"),
     "tab": ([[("a\tb", "X")]], [[(0, "root")]], r"sentence 0 has 'a\\tb'"),
     "label": ([[("a", "X")]], [[(0, "")]], "sentence 0 has ''"),
+    "arc": ([[("a", "X")]], [[0]], r"sentence 0 has 0 in its tree, which is a list of \(head"),
     "head": ([[("a", "X")]], [[(2, "root")]], "head 2 is outside the sentence"),
     "word": ([[("a", "X")]], [[("no", "root")]], "'no' is not a number"),
     "roots": (WORDS[:1], [[(0, "root")] * 3], "second root"),

@@ -60,6 +60,7 @@ def test_python_page_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "[['B-PER', 'O', 'O', 'B-LOC'], ['O', 'O']]" in done.stdout
+    assert "[[(2, 'nsubj'), (0, 'root')]]" in done.stdout
 
 
 def test_readme_commands_run(tmp_path):

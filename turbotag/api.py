@@ -17,7 +17,7 @@ import numpy as np
 
 from turbotag.corpus import lists
 from turbotag.corpus.formats import CONLLU, CRFSUITE, columns_format
-from turbotag.corpus.reader import Block, from_bytes, read
+from turbotag.corpus.reader import Block, from_bytes
 from turbotag.corpus.text import segment, to_conllu
 from turbotag.errors import DataError, UsageError
 from turbotag.models import parser as parsers
@@ -32,7 +32,7 @@ from turbotag.models.training import reads_attributes, train
 __all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"]
 
 Tokens = Sequence[lists.Token]  # of a sentence: words, columns or features
-Words = Sequence[str | Sequence[str]]  # of a sentence: words, or tuples of columns, the word first
+Words = Sequence[Any]  # of a sentence for a parser: see Parser
 Tree = Sequence[tuple[int, str]]  # head (0 is the root, 1 the first word) and label of each word
 
 
@@ -44,6 +44,7 @@ class NLP:
 
     def __call__(self, text: str, probabilities: bool = True) -> Document:
         """Sentences, tokens, trees and entities of a text."""
+        self.pipeline.check_raw()
         surface = segment(text)
         if not surface:
             return Document(text, [], "")
@@ -176,9 +177,9 @@ class Tagger(_OnLists):
         model, data = self._fitted(), lists.tagged(sentences)
         _same_kind("this Tagger", model.input_format is not None, data)
         if data.features:
-            return from_bytes(data.data, "<lists>", CRFSUITE)
+            return from_bytes(data.data, "<memory>", CRFSUITE)
         names = (*model.naming(data.width), "")  # the last column is the tag's, and empty
-        return from_bytes(data.data, "<lists>", columns_format(len(names), True, names))
+        return from_bytes(data.data, "<memory>", columns_format(len(names), True, names))
 
 
 class Parser(_OnLists):
@@ -187,9 +188,17 @@ class Parser(_OnLists):
         parser = Parser(epochs=5).fit(sentences, trees)
         parser.predict([[("Ada", "PROPN"), ("sings", "VERB")]])
 
-    A sentence is a list of (word, universal tag) or (word, universal tag, other tag); a tree a list
-    of (head, label), where heads count words from 1 and 0 is the root. Options are those of
-    `turbotag train --task parse`.
+    A sentence is a list of tokens; a tree is a list of (head, label), where heads count words from
+    1 and 0 is the root. Options are those of `turbotag train --task parse`. A token is
+
+    - a tuple: (word, universal tag) or (word, universal tag, other tag);
+    - a dict or an object with fields of CoNLL-U: form (or text, or word), lemma, upos, xpos and
+      feats, which is a str or a dict; None or nothing where one is not known. Tokens of the conllu
+      package are such dicts, those of `turbotag.load` such objects. Multiword ranges and empty
+      nodes are left out, in trees too;
+    - a str: a word without tags, for a parser that learned from such words.
+
+    Templates read what is given. A parser that learned from tags refuses sentences without any.
     """
 
     kind = parsers.Parser
@@ -202,8 +211,8 @@ class Parser(_OnLists):
     ) -> Parser:
         options = options_for(
             "parse",
-            train=_conllu(sentences, trees),
-            dev=_conllu(*dev) if dev else None,
+            train=lists.conllu(sentences, trees),
+            dev=lists.conllu(*dev) if dev else None,
             format="conllu",
             **_options(self.options),
         )
@@ -212,10 +221,10 @@ class Parser(_OnLists):
 
     def predict(self, sentences: Sequence[Words]) -> list[list[tuple[int, str]]]:
         """The tree of each sentence."""
-        if not sentences:
+        if not len(sentences):
             return []
-        block = read(_conllu(sentences), "conllu")
-        parsed = self._fitted().parse(block, self._extractor())
+        block = self._block(sentences)
+        parsed = self.model.parse(block, self._extractor())
         labels = [self.model.labels[i] for i in parsed.labels.tolist()]
         return _cut(list(zip(parsed.heads.tolist(), labels, strict=True)), block.sentences)
 
@@ -224,13 +233,9 @@ class Parser(_OnLists):
 
         Those of a word's heads sum to 1. A parser with second-order parts gives approximate ones.
         """
-        if not sentences:
+        if not len(sentences):
             return []
-        block, model, scanner = (
-            read(_conllu(sentences), "conllu"),
-            self._fitted(),
-            self._extractor(),
-        )
+        block, model, scanner = self._block(sentences), self.model, self._extractor()
         matrix, cuts = model.matrix(block, scanner), block.sentences.tolist()
         return [
             model.arc_probabilities(matrix[a:b], scanner)
@@ -239,9 +244,15 @@ class Parser(_OnLists):
 
     def score(self, sentences: Sequence[Words], trees: Sequence[Tree]) -> float:
         """Labelled attachment score over all words, from 0 to 1."""
-        block = read(_conllu(sentences, trees), "conllu")
-        found = score_parser(self._fitted(), block).conventions["conll18"]
+        block = self._block(sentences, trees)
+        found = score_parser(self.model, block).conventions["conll18"]
         return found.uas if found.las is None else found.las
+
+    def _block(self, sentences: Sequence[Words], trees: Any = lists.UNKNOWN) -> Block:
+        model = self._fitted()
+        block = from_bytes(lists.conllu(sentences, trees), "<memory>", CONLLU)
+        model.check_tags(block)
+        return block
 
 
 # ---- Options and lists ---------------------------------------------------------------------------
@@ -268,20 +279,6 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
     own = {k: v for k, v in given.items() if k in known}
     params = {k.replace("_", "-"): v for k, v in given.items() if k not in known}
     return own | {"params": own.get("params", {}) | params}
-
-
-def _conllu(sentences: Sequence[Words], trees: Any = lists.UNKNOWN) -> bytes:
-    lines = []
-    for s, words, tree in lists.paired(sentences, trees, "heads"):
-        arcs = tree or [("_", "_")] * len(words)
-        with lists.of_sentence(s):
-            for t, (word, (head, label)) in enumerate(zip(words, arcs, strict=True), 1):
-                row = [word] if isinstance(word, str) else word
-                form, upos, xpos = (*map(lists.field, row), "_", "_")[:3]
-                arc = [str(head), lists.field(label)]
-                lines.append("\t".join([str(t), form, "_", upos, xpos, "_", *arc, "_", "_"]))
-        lines.append("")
-    return lists.encoded(lines)
 
 
 def _cut(flat: list[Any], sentences: np.ndarray) -> list[list[Any]]:

@@ -47,6 +47,7 @@ CONLLX = Format(
     ids=True,
 )
 CRFSUITE = Format("crfsuite", ())
+TAGS = ("upos", "xpos")  # columns of parts of speech in CoNLL-U and CoNLL-X
 
 # Names of the columns of CoNLL-2000, -2002 and -2003 files by their number.
 COLUMN_NAMES = {

@@ -1,7 +1,9 @@
-"""Python lists as files in memory: words, columns and features with their tags.
+"""Python lists as files in memory: sentences with tags for taggers, with trees for parsers.
 
-A sentence is a list of tokens. A token is a word (str), columns with the word first (tuple), or
-features in the meaning that python-crfsuite gives them (dict, list or set).
+A sentence is a list of tokens. A tagger's token is a word (str), columns with the word first
+(tuple), or features in the meaning that python-crfsuite gives them (dict, list or set). A parser's
+token is a word (str), (word, upos, xpos) or the start of it (tuple), or a dict or an object with
+fields of CoNLL-U.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -47,8 +49,8 @@ def tagged(sentences: Iterable[Iterable[Token]], tags: Any = UNKNOWN) -> Tagged:
     lines: list[str] = []
     known = _Fields()
     features, width = None, 0
-    for s, tokens, own in paired(sentences, tags, "tags"):
-        with of_sentence(s):
+    for s, tokens, own in _paired(sentences, tags, "tags"):
+        with _of_sentence(s):
             for token, tag in zip(tokens, own or ["_"] * len(tokens), strict=True):
                 is_features = not isinstance(token, str | tuple)
                 row = () if is_features else _columns(token)
@@ -61,14 +63,14 @@ def tagged(sentences: Iterable[Iterable[Token]], tags: Any = UNKNOWN) -> Tagged:
                 tag = _tag(tag)
                 lines.append(known.line(tag, token) if features else "\t".join([*row, tag]))
         lines.append("")
-    return Tagged(encoded(lines), bool(features), width)
+    return Tagged(_encoded(lines), bool(features), width)
 
 
 _NAMES = {False: "words", True: "features"}
 
 
-def paired(
-    sentences: Iterable[Iterable[Any]], answers: Any, name: str
+def _paired(
+    sentences: Any, answers: Any, name: str, skip: Callable[[Any], bool] = lambda token: False
 ) -> Iterator[tuple[int, list[Any], list[Any] | None]]:
     """(number, tokens, their answers, one each) of all sentences; None for answers if UNKNOWN."""
     listed = _list(sentences, "the sentences are", "sentences, each a list of tokens")
@@ -76,7 +78,7 @@ def paired(
     if given is not None and len(given) != len(listed):
         raise DataError(f"{len(listed)} sentences, but {name} of {len(given)}")
     for s, sentence in enumerate(listed):
-        tokens = _list(sentence, f"sentence {s} is", "tokens")
+        tokens = [t for t in _list(sentence, f"sentence {s} is", "tokens") if not skip(t)]
         if not tokens:
             raise DataError(f"sentence {s} has no tokens")
         own = None if given is None else _list(given[s], f"the {name} of sentence {s} are", "them")
@@ -92,7 +94,7 @@ def _list(given: Any, what: str, of: str) -> list[Any]:
 
 
 @contextlib.contextmanager
-def of_sentence(s: int) -> Iterator[None]:
+def _of_sentence(s: int) -> Iterator[None]:
     """An error in what is done with a sentence names it."""
     try:
         yield
@@ -108,13 +110,13 @@ def _columns(token: str | tuple[str, ...]) -> tuple[str, ...]:
     if not row:
         raise DataError(f"has an empty tuple: {_KINDS}")
     for each in row:
-        field(each)
+        _field(each)
     if row[0] == "-DOCSTART-":
         raise DataError("has '-DOCSTART-', which marks documents in files")
     return row
 
 
-def field(text: Any) -> str:
+def _field(text: Any) -> str:
     """A field of a file, checked."""
     if not isinstance(text, str) or not text or _BREAK.search(text):
         raise DataError(f"has {text!r:.60}: a field is text without tabs and line breaks")
@@ -124,15 +126,103 @@ def field(text: Any) -> str:
 def _tag(tag: Any) -> str:
     if isinstance(tag, str) and not tag.strip(" "):
         raise DataError(f"has the tag {tag!r}")
-    return field(tag)
+    return _field(tag)
 
 
-def encoded(lines: list[str]) -> bytes:
+def _encoded(lines: list[str]) -> bytes:
     """Lines as UTF-8."""
     try:
         return "\n".join([*lines, ""]).encode()
     except UnicodeEncodeError as e:
         raise DataError(f"{e.object[e.start]!r} is half a character (a lone surrogate)") from None
+
+
+# ---- Trees ---------------------------------------------------------------------------------------
+
+
+def conllu(sentences: Any, trees: Any = UNKNOWN) -> bytes:
+    """Sentences with their trees, lists of (head, label), or with _ for them. Multiword ranges and
+    empty nodes are left out."""
+    lines: list[str] = []
+    for s, tokens, tree in _paired(sentences, trees, "heads", _is_no_word):
+        with _of_sentence(s):
+            arcs = ["_\t_"] * len(tokens) if tree is None else map(_arc, tree)
+            for t, (token, arc) in enumerate(zip(tokens, arcs, strict=True), 1):
+                lines.append("\t".join([str(t), *_word(token), arc, "_", "_"]))
+        lines.append("")
+    return _encoded(lines)
+
+
+FORM = ("form", "text", "word")  # what the word itself may be called
+_KNOWN = {
+    *("id", *FORM, "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"),
+    *("start", "end", "start_char", "end_char", "label", "ner", "probabilities"),  # of documents
+}
+_WORDS = (
+    "a token is a word (str), (word, upos, xpos) or the start of it (tuple), or a dict or an "
+    "object with form, lemma, upos, xpos and feats, as far as they are known"
+)
+
+
+def _word(token: Any) -> list[str]:
+    """form, lemma, upos, xpos and feats of a token, _ for what it does not have."""
+    get = _getter(token)
+    form = next((found for name in FORM if (found := get(name))), None)
+    if not isinstance(form, str):
+        raise DataError(f"has {token!r:.60}: {_WORDS}")
+    others = [_text(name, get(name)) for name in ("lemma", "upos", "xpos")]
+    return [_field(form), *others, _text("feats", _feats(get("feats")))]
+
+
+def _getter(token: Any) -> Callable[[str], Any]:
+    """What gives a field of a token by name, and None where there is none."""
+    if isinstance(token, str):
+        token = (token,)
+    if isinstance(token, tuple | list) and not hasattr(token, "_fields"):  # of a named tuple
+        if len(token) > 3:
+            raise DataError(f"has {token!r:.60}: {_WORDS}")
+        return dict(zip(("form", "upos", "xpos"), token, strict=False)).get
+    if isinstance(token, Mapping):
+        unknown = [name for name in token if name not in _KNOWN]
+        if unknown:
+            raise DataError(f"has a token with {unknown[0]!r:.60}, no field of CoNLL-U: {_WORDS}")
+        return token.get
+    return lambda name: getattr(token, name, None)
+
+
+def _is_no_word(token: Any) -> bool:
+    """Whether a token is a multiword range or an empty node of CoNLL-U: its id tells."""
+    number = token.get("id") if isinstance(token, Mapping) else getattr(token, "id", None)
+    if isinstance(number, str):
+        return "-" in number or "." in number
+    return isinstance(number, tuple) and len(number) > 1  # of the conllu package
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None or value == "":
+        return "_"
+    if not isinstance(value, str):
+        raise DataError(f"has {value!r:.60} for {name}, which is text")
+    return _field(value)
+
+
+def _feats(feats: Any) -> Any:
+    """Features as CoNLL-U writes them, in alphabetical order."""
+    if not isinstance(feats, Mapping):
+        return feats
+    pairs = []
+    for name in sorted(feats, key=lambda name: str(name).lower()):
+        value = feats[name]
+        if isinstance(value, set | frozenset | list | tuple):  # several values
+            value = ",".join(map(str, sorted(value, key=str)))
+        pairs.append(f"{name}={_text(f'feature {name!r}', value)}")
+    return "|".join(pairs)
+
+
+def _arc(arc: Any) -> str:
+    if not isinstance(arc, tuple | list) or len(arc) != 2:
+        raise DataError(f"has {arc!r:.60} in its tree, which is a list of (head, label)")
+    return f"{arc[0]}\t{_field(arc[1])}"
 
 
 # ---- Features ------------------------------------------------------------------------------------

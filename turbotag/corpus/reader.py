@@ -71,6 +71,11 @@ class Block:
         ids = self.ids(column, interner)
         return [interner.strings[i] for i in ids.tolist()]
 
+    def filled(self, column: int) -> np.ndarray:
+        """(tokens,) whether a word has a value in a column of CoNLL-U: another than _."""
+        starts, ends = self.spans(column)
+        return (ends - starts != 1) | (self.buf[starts] != ord("_"))
+
     def error(self, message: str, token: int) -> DataError:
         return DataError(message, self.path, int(self.lines[token]))
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from turbotag.corpus.formats import TAGS
 from turbotag.corpus.reader import Block, from_bytes
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
 from turbotag.models.gold import Echo, options_for
 from turbotag.models.training import train
-
-COLUMNS = ("upos", "xpos")
 
 
 def draw_folds(n: int, k: int, seed: int, path: str) -> np.ndarray:
@@ -28,7 +27,7 @@ def predicted_tags(block: Block, k: int, seed: int, echo: Echo) -> Block:
     trained on the others."""
     fold = draw_folds(block.n_sentences, k, seed, block.path)
     edits = Edits(block)
-    for column in COLUMNS:
+    for column in TAGS:
         at = block.format.index(column)
         assert at is not None
         gold = np.array(block.strings(at))

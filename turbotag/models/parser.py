@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from turbotag.corpus.formats import TAGS
 from turbotag.corpus.hashing import KeyTable, hash_strings
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
@@ -46,6 +47,7 @@ HEADER = PROVENANCE | {
     "heads?": int,
     "approximation": {"entropy": str, "rounds": int, "damping": float, "tolerance": float},
     "tags": str,
+    "reads?": [str],
     "scores?": {"*": {"conventions": {"*": SCORE}}},
 }
 Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
@@ -166,6 +168,25 @@ class Parser:
 
     def naming(self, n: int) -> tuple[str, ...]:
         raise DataError("has columns, but a parser reads CoNLL-U or CoNLL-X")
+
+    @property
+    def tag_columns(self) -> list[str]:
+        """Columns of tags that it learned from; a file of version 0.1 has only its templates."""
+        reads = self.header.get("reads", self.extractor.words.tokens.columns)
+        return [column for column in TAGS if column in reads]
+
+    def check_tags(self, block: Block) -> None:
+        """DataError if the parser learned from tags, and a sentence has none."""
+        columns = [block.format.index(column) for column in self.tag_columns]
+        if not columns or not block.n_tokens:
+            return
+        tagged = np.any([block.filled(c) for c in columns if c is not None], axis=0)
+        bare = np.flatnonzero(~np.logical_or.reduceat(tagged, block.sentences[:-1]))
+        if bare.size:
+            raise DataError(
+                f"sentence {bare[0]} has no tags, but the parser learned from them "
+                f"({', '.join(self.tag_columns)})"
+            )
 
     def matrix(self, block: Block, scanner: Scanner) -> np.ndarray:
         """(tokens, sources) what the templates read of the words, supertags among it."""

@@ -336,6 +336,7 @@ class ParserTraining:
             "approximation": approximation(options).as_dict(),
             "supertags": [],
             "tags": f"{options.jackknife}-fold predicted" if options.jackknife else "gold",
+            "reads": [c for c in self.scanner.words.tokens.columns if _has(block, c)],
             "loss": {"beta": str(loss.beta)},
         }
         if options.heads:
@@ -770,6 +771,12 @@ def train_parser(
 
 
 # ---- Scores ------------------------------------------------------------------------------------
+
+
+def _has(block: Block, name: str) -> bool:
+    """Whether a column has a value for any word."""
+    column = block.format.index(name)
+    return column is not None and bool(block.filled(column).any())
 
 
 def words_of(block: Block) -> tuple[list[str], list[str] | None]:

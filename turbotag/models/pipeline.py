@@ -68,6 +68,20 @@ class Pipeline:
             if not (self.keep_tags and isinstance(model, Tagger) and filled(block, model).all())
         ]
 
+    def check_raw(self) -> None:
+        """Running text has no tags: UsageError if a parser learned from some, and no model before
+        it gives them."""
+        given: set[str] = set()
+        for model in self.models:
+            if isinstance(model, Tagger):
+                given.add(model.header["target"])
+            elif model.tag_columns and not given & set(model.tag_columns):
+                raise UsageError(
+                    f"the parser reads tags ({', '.join(model.tag_columns)}), which running text "
+                    "has not: take a pipeline that tags it first, such as en, or give the parser "
+                    "tagged words"
+                )
+
     def blocks(self, path: Source, format: str | None) -> Iterator[Block]:
         """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences."""
         if format not in (None, RAW, "conllu"):
@@ -83,6 +97,7 @@ class Pipeline:
             if format == "conllu" or (format is None and looks_conll(file.head)):
                 yield from stream(cast(BinaryIO, file), "conllu", default_names)
                 return
+            self.check_raw()
             for data in text.stream(cast(BinaryIO, file)):
                 yield from_bytes(data, name, CONLLU)
 
@@ -90,10 +105,7 @@ class Pipeline:
 def filled(block: Block, tagger: Tagger) -> np.ndarray:
     """(tokens,) whether a word has a value in the column that a tagger fills."""
     column = tagger.target(block.format)
-    if column is None:
-        return np.zeros(block.n_tokens, bool)
-    starts, ends = block.spans(column)
-    return (ends - starts != 1) | (block.buf[starts] != ord("_"))
+    return np.zeros(block.n_tokens, bool) if column is None else block.filled(column)
 
 
 class Peeked:
