@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-DATA   ?= ../shared/data
+DATA   ?= corpora
 OUT    := build-demo
 
 .PHONY: demo test lint wheel lowest models bench optimizers parser second-order pipeline fuzz clean

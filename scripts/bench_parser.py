@@ -1,7 +1,7 @@
 """Measure the parser: accuracy, time, memory and size, certificates, cost by length.
 
     python scripts/bench_parser.py quarter full supertags decoders features sdca agree \
-        gothic length page --data ../shared/data
+        gothic length page
 
 Each part writes docs/parser/PART.md; `page` joins what is there to docs/parser.md. QUARTER is
 every 4th sentence of UD English EWT's training file from the first one, FULL is all of it; gold

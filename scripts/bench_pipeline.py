@@ -1,6 +1,6 @@
 """Measure the shipped pipeline: accuracy on test data, speed from raw text, what size costs.
 
-    python scripts/bench_pipeline.py files scores speed sizes page --data ../shared/data
+    python scripts/bench_pipeline.py files scores speed sizes page
 
 Each part writes docs/models/PART.md; `page` joins them to docs/models.md. `sizes` trains the models
 anew without leaving anything out (about ten minutes).

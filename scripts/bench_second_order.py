@@ -1,6 +1,6 @@
 """Measure the second-order parser: the bound and Bethe's log Z against enumeration, the race.
 
-    python scripts/bench_second_order.py tight surrogate race race_full page --data ../shared/data
+    python scripts/bench_second_order.py tight surrogate race race_full page
 
 Each part writes docs/second_order/PART.md; `page` joins what is there to docs/second_order.md. Data
 and conventions are those of bench_parser.py.

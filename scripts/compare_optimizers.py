@@ -1,6 +1,6 @@
 """Compare all optimizers on real problems: docs/optimizers.md with its tables, plots and CSV files.
 
-    python scripts/compare_optimizers.py table hinge curves page --data ../shared/data
+    python scripts/compare_optimizers.py table hinge curves page
 
 Each part writes CSV files; `page` makes the document from whatever CSV files are there. Seconds are
 CPU seconds of the optimizer alone: evaluating the objective for a curve is not counted. Needs the
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpora import DATA
 
 import turbotag
 from turbotag.features import templates
@@ -289,7 +290,7 @@ def page(out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="+", choices=["table", "hinge", "curves", "page"])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=Path("docs/optimizers"))
     parser.add_argument("--corpora", nargs="*", default=None)
     parser.add_argument("--only", nargs="*", choices=SMOOTH, help="table: optimizers to run again")

@@ -1,5 +1,6 @@
 """The corpora that experiments read: what each is, its licence and how to get it.
 
+They are in `corpora`, a folder of the repository that git ignores, or a link to one elsewhere.
 data/corpora.json has the table. `files` has counts and checksums of the copies that this project's
 figures were measured on, `published` has counts that others printed, `checksums` has sums that
 others printed.
@@ -11,6 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+DATA = Path("corpora")
 TABLE = Path(__file__).parents[1] / "data" / "corpora.json"
 FAMILY = "conllx-LANG"  # one entry for the treebanks of all languages
 PREFIX = FAMILY.removesuffix("LANG")
@@ -39,14 +41,16 @@ def entry(name: str) -> dict[str, Any]:
     }
 
 
-def missing(data: Path, name: str) -> str | None:
-    """One sentence on what is missing of a corpus and how to get it; None if all is there."""
-    corpus = entry(name)
+def missing(data: Path, name: str, called: Path | None = None) -> str | None:
+    """One sentence on what is missing of a corpus and how to get it; None if all is there.
+
+    called: the folder's name in the sentence, where it is not its own."""
+    corpus, called = entry(name), called or data
     absent = [file for file in corpus["files"] if not (data / name / file).is_file()]
     if not absent:
         return None
-    get = corpus["get"].replace("DATA", str(data))
+    get = corpus["get"].replace(" -o DATA", "" if called == DATA else f" -o {called}")
     return (
-        f"{name}: no {', '.join(absent)} in {data / name}: {corpus['what']}; "
+        f"{name}: no {', '.join(absent)} in {called / name}: {corpus['what']}; "
         f"licence: {corpus['licence']}; to get it, {get}."
     )

@@ -1,6 +1,6 @@
 """Train the models that are shipped in turbotag/pretrained, score them on test data, write cards.
 
-    python scripts/make_models.py [NAME...] --data ../shared/data
+    python scripts/make_models.py [NAME...]
 
 Data: UD English EWT and Slovenian SSJ, Universal NER's annotation of EWT, the Broad Twitter Corpus,
 and lists of names. A model file holds hashed features and weights, no sentence of the corpora.
@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from corpora import DATA
 
 from turbotag.models.evaluation import compare_model, evaluate_trees
 from turbotag.models.gold import Options, options_for
@@ -173,7 +175,7 @@ MODELS: dict[str, Callable[[Path, Path], None]] = {
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
-    options.add_argument("--data", type=Path, default=Path("../shared/data"))
+    options.add_argument("--data", type=Path, default=DATA)
     options.add_argument("--out", type=Path, default=SHIPPED)
     given = options.parse_args()
     given.out.mkdir(exist_ok=True)

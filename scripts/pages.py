@@ -7,6 +7,8 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
+from corpora import DATA
+
 import turbotag
 
 Part = tuple[str, Callable[[Path], str]]  # a title, and what measures it, given the data folder
@@ -34,7 +36,7 @@ def main(title: str, target: str, doc: str, script: str, parts: dict[str, Part],
     """The command line of a script: parts to measure, `page` to join them."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("parts", nargs="+", choices=[*parts, "page"])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=Path("docs") / out)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

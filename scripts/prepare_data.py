@@ -1,15 +1,15 @@
 """Check your own copies of corpora that we may not ship, and convert them for the experiments.
 
-    python scripts/prepare_data.py check DATA
-    python scripts/prepare_data.py conll2003 eng.train eng.testa eng.testb -o DATA
-    python scripts/prepare_data.py conllx TRAIN TEST --language sl -o DATA
-    python scripts/prepare_data.py conll2008 TRAIN DEV TEST -o DATA
-    python scripts/prepare_data.py wsj PENN_TREEBANK -o DATA
+    python scripts/prepare_data.py check
+    python scripts/prepare_data.py conll2003 eng.train eng.testa eng.testb
+    python scripts/prepare_data.py conllx TRAIN TEST --language sl
+    python scripts/prepare_data.py conll2008 TRAIN DEV TEST
+    python scripts/prepare_data.py wsj PENN_TREEBANK
 
-`check` tells what is in DATA, what is missing and how to get it. The others check layout and counts
-and, where one is published, the checksum; convert; read the result back; and put it into DATA/NAME
-with a manifest.json, which has checksums of sources and results: by it `check` sees later changes.
-A copy whose counts are not the published ones is refused unless you say --any-size.
+`check` tells what is in `corpora`, what is missing and how to get it. The others check layout and
+counts and, where one is published, the checksum; convert; read the result back; and put it into
+corpora/NAME with a manifest.json, which has checksums of sources and results: by it `check` sees
+later changes. A copy whose counts are not the published ones is refused unless you say --any-size.
 
 CoNLL-2003 becomes IOB2, its columns stay. Treebanks become CoNLL-U: CoNLL-X without PHEAD and
 PDEPREL, CoNLL-2008 with the split words, their lemmas and predicted tags, the Penn Treebank by
@@ -588,13 +588,13 @@ def arguments() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("-o", "--output", type=Path, required=True, metavar="DATA")
+    common.add_argument("-o", "--output", type=Path, default=corpora.DATA, metavar="DATA")
     common.add_argument("--force", action="store_true", help="replace what is there")
     common.add_argument(
         "--any-size", action="store_true", help="take a corpus with other counts than published"
     )
-    command = commands.add_parser("check", help="what is in DATA, and how to get the rest")
-    command.add_argument("data", type=Path, metavar="DATA")
+    command = commands.add_parser("check", help="what is in corpora, and how to get the rest")
+    command.add_argument("data", type=Path, nargs="?", default=corpora.DATA, metavar="DATA")
     command = commands.add_parser("conll2003", parents=[common], help="English names, 4 columns")
     for name in ("train", "testa", "testb"):
         command.add_argument(name, metavar=f"eng.{name}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -478,6 +478,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_any_tree_gives_one_projective_dependency_tree(tree):
     words = len(re.findall(r" w\)", tree)) - tree.count("(-NONE- ")

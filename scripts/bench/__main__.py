@@ -1,6 +1,6 @@
 """Race turbotag against its peers, and measure how it scales and starts: docs/benchmarks.md.
 
-    python scripts/bench crfsuite udpipe scaling start page --data ../shared/data
+    python scripts/bench crfsuite udpipe scaling start page
 
 Each part writes CSV files with every single measurement into docs/benchmarks; `page` makes the
 plots and docs/benchmarks.md from them. What is compared runs in turn within one run; figures are
@@ -13,9 +13,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from corpora import DATA
 from measure import Setting, Skipped, record
 
 PARTS = ["crfsuite", "udpipe", "scaling", "start"]
@@ -24,7 +28,7 @@ PARTS = ["crfsuite", "udpipe", "scaling", "start"]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="+", choices=[*PARTS, "page"])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks"))
     parser.add_argument("--repeats", type=int, default=3, help="of what is fast")
     parser.add_argument("--long-repeats", type=int, default=1, help="of what takes minutes")

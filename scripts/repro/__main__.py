@@ -1,6 +1,6 @@
 """Repeat the papers' experiments: CSV files, plots, docs/results.md with a verdict on each claim.
 
-    python scripts/repro dca-ner dca-parse losses eg egr sdca page --data ../shared/data
+    python scripts/repro dca-ner dca-parse losses eg egr sdca page
     python scripts/repro page                  # plots and the report again, from the CSV files
     python scripts/repro same DIR1 DIR2        # do two runs agree in all but seconds?
 
@@ -27,6 +27,7 @@ import numba
 import numpy
 import scipy
 from common import SHOWS, SHOWS_NOT, UNKNOWN, Setting, rows_of, table
+from corpora import DATA
 
 import turbotag
 
@@ -55,7 +56,7 @@ def run(name: str, setting: Setting) -> None:
         "wall_seconds": round(time.perf_counter() - wall),
         "cpu_seconds": round(sum(os.times()[:4]) - cpu),
         "load": [round(x, 1) for x in (load, os.getloadavg()[0])],
-        "skipped": [s.replace(str(setting.data), "DATA") for s in setting.skipped],
+        "skipped": setting.skipped,
     }
     setting.out.mkdir(parents=True, exist_ok=True)
     (setting.out / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -128,7 +129,7 @@ def same(first: Path, second: Path) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="+", metavar="PART", help=", ".join(EXPERIMENTS) + ", page")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     parser.add_argument("--size", choices=["tiny", "default", "full"], default="default")
     parser.add_argument("--seed", type=int, default=1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpora import missing
+from corpora import DATA, missing
 
 from turbotag.corpus.reader import read
 from turbotag.metrics.attachment import score_trees
@@ -59,10 +59,10 @@ class Setting:
 
     def has(self, corpus: str) -> bool:
         """Whether a corpus is there; if not, a sentence says what it is."""
-        sentence = missing(self.data, corpus)
+        sentence = missing(self.data, corpus, DATA)
         if sentence and sentence not in self.skipped:
             self.skipped.append(sentence)
-            print(sentence, flush=True)
+            print(missing(self.data, corpus), flush=True)
         return not sentence
 
     def write(self, name: str, rows: list[Row]) -> None:

@@ -1,0 +1,34 @@
+"""What all scripts share: where corpora are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ROOT / "scripts"
+if not SCRIPTS.is_dir() or not (ROOT / "Makefile").is_file():
+    pytest.skip("needs the repository", allow_module_level=True)
+
+
+def test_corpora_are_a_folder_of_the_repository_that_git_ignores():
+    assert "/corpora" in (ROOT / ".gitignore").read_text().split()
+    assert "\nDATA   ?= corpora\n" in (ROOT / "Makefile").read_text()
+    pages = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pages += [*ROOT.glob("data/*.*"), *SCRIPTS.rglob("*.py")]
+    for path in pages:
+        assert "../shared" not in path.read_text(encoding="utf-8"), path
+
+
+def test_corpora_may_be_a_link(tmp_path):
+    folder = tmp_path / "elsewhere" / "ewt"
+    folder.mkdir(parents=True)
+    (folder / "dev.conllu").write_text("1\tAda\t_\tX\tX\t_\t0\troot\t_\t_\n\n")
+    (tmp_path / "corpora").symlink_to(folder.parent)
+    script = [sys.executable, str(SCRIPTS / "prepare_data.py"), "check"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "  dev.conllu: 1 sentences, 1 tokens: not the file that was measured" in done.stdout
+    assert "ewt: no train.conllu, test.conllu in corpora/ewt: " in done.stdout
+    assert "prepare_data.py conll2003 eng.train eng.testa eng.testb`." in done.stdout
