@@ -4,17 +4,14 @@ import concurrent.futures
 import multiprocessing
 import os
 import pickle
-import stat
 import subprocess
 import sys
-import tempfile
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import conllu
-import numba
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -43,47 +40,6 @@ def nlp():
 
 
 # ---- The module ----------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(os.name != "posix", reason="folders have other rights there")
-@pytest.mark.parametrize(
-    ("cache", "mode", "kept"),
-    [
-        ("home/.cache", 0o700, True),
-        ("home/.cache", 0o755, True),
-        ("home/.cache", 0o777, False),
-        ("home/.cache", 0o1777, False),
-        ("home/.cache/numba", 0o777, False),
-        ("home", 0o755, True),
-        ("home", 0o1777, False),  # as where HOME is /tmp
-        ("home", 0o500, False),
-    ],
-)
-def test_kernels_are_kept_only_where_nobody_else_can_write(
-    tmp_path, monkeypatch, cache, mode, kept
-):
-    """numba unpickles what it finds there; here the package's own folder cannot be written."""
-    folder = tmp_path / cache
-    folder.mkdir(parents=True)
-    folder.chmod(mode)
-    writable = bool(mode & 0o200)  # root can write everywhere
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(os, "access", lambda path, how: writable and "turbotag" not in str(path))
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    turbotag._place_for_kernels()
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    assert (chosen is None) == kept
-    if chosen is not None:
-        info = os.stat(chosen)
-        assert Path(chosen).parent == tmp_path
-        assert (stat.S_IMODE(info.st_mode), info.st_uid) == (0o700, os.geteuid())
-        assert chosen == numba.config.CACHE_DIR
-        del os.environ["NUMBA_CACHE_DIR"]
 
 
 def test_tagging_imports_no_linear_algebra():

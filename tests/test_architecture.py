@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from turbotag.cli.main import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 ORDER = [
     "errors",
     "lean",
     "corpus",
+    "kernels",
     "features",
     "structures",
     "losses",
@@ -77,7 +80,7 @@ def test_readme_commands_run(tmp_path):
     turbotag = f"{shlex.quote(sys.executable)} -m turbotag"
     for command in commands:
         line = re.sub(
-            r"\bturbotag (?=train|predict|eval|inspect|draw|report|models)",
+            rf"\bturbotag (?={'|'.join(COMMANDS)})",
             lambda m: turbotag + " ",
             command,
         )

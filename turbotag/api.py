@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from turbotag import kernels
 from turbotag.corpus import lists
 from turbotag.corpus.formats import CONLLU, CRFSUITE, columns_format
 from turbotag.corpus.reader import Block, from_bytes
@@ -34,6 +36,8 @@ __all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"
 Tokens = Sequence[lists.Token]  # of a sentence: words, columns or features
 Words = Sequence[Any]  # of a sentence for a parser: see Parser
 Tree = Sequence[tuple[int, str]]  # head (0 is the root, 1 the first word) and label of each word
+
+kernels.tell(lambda line: warnings.warn(f"turbotag: {line}", stacklevel=2))
 
 
 class NLP:

@@ -176,7 +176,7 @@ THEN = [
     "draw parsed.conllu --ascii + draw parsed.conllu -o picture.svg --sentences 1",
     "eval --task parse trees.conllu parsed.conllu --html eval.html",
     "predict en text.txt --marginals --draw text.html -o text.conllu",
-    "models + models en-parse + models ner.model",
+    "models + models en-parse + models ner.model + warmup chunk",
     f"{TRAIN} trees.conllu --task parse --parts cs,gp -o second.model",
     f"{TRAIN} trees.conllu --task pos --algorithm lbfgs --compact -o small.model",
     *(["report run.jsonl -o report.html"] if util.find_spec("matplotlib") else []),

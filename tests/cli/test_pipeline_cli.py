@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -306,51 +305,3 @@ def test_cards_of_files_and_of_nothing(tmp_path):
     done = run("models", "xx-parse")
     one_sentence(done, 1, f"xx-parse: is neither a file nor a shipped model ({known})")
     one_sentence(run("models", file(tmp_path, "junk", "x.model")), 1, "is not a turbotag model")
-
-
-# ---- A folder that cannot be written -------------------------------------------------------------
-
-
-def test_an_installation_that_cannot_be_written(tmp_path):
-    """Neither the package nor the home is writable: kernels are kept for the process alone.
-
-    The card of a tagger imports all kernels and compiles one or two of them. The tests may run as
-    root, who may write everywhere: setpriv takes that right away.
-    """
-    limited = ["setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override"]
-    locked = tmp_path / "locked"
-    shutil.copytree(PACKAGE, locked / "turbotag", ignore=shutil.ignore_patterns("__pycache__"))
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    folders = [locked, *(p for p in locked.rglob("*") if p.is_dir())]
-    for folder in folders:
-        folder.chmod(0o555)
-    try:
-        if os.access(locked, os.W_OK):
-            probe = [*limited, "test", "-w", str(locked)]
-            if not shutil.which("setpriv") or subprocess.run(probe).returncode != 1:
-                pytest.skip("root may write everywhere")
-        else:
-            limited = []
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "XDG_"))}
-        environment = {"PYTHONPATH": str(locked), "TMPDIR": str(temporary)}
-        code = (
-            "import os, turbotag; from turbotag.cli.main import main; "
-            "print(turbotag.__file__, os.environ['NUMBA_CACHE_DIR']); main(['models', 'en-ner'])"
-        )
-        done = subprocess.run(
-            [*limited, sys.executable, "-c", code],
-            env={**kept, **environment, "HOME": str(locked / "nobody")},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"{locked}/turbotag/__init__.py {temporary}/turbotag-")
-        assert "licence      CC BY-SA 4.0" in done.stdout
-        assert not list(temporary.iterdir())  # nothing is left
-        assert not list(locked.rglob("*.nbi"))
-    finally:
-        for folder in folders:
-            folder.chmod(0o755)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import click
+
+from turbotag import kernels
 
 FORMATS = ("conllu", "conllx", "columns", "crfsuite", "text")
 
@@ -30,12 +31,8 @@ def say(line: str) -> None:
 
 
 def announce_compilation() -> None:
-    """Say once, before the first run after installation, that kernels are being compiled."""
-    from turbotag.corpus.scan import scan_lines
-
-    folder = Path(str(scan_lines.stats.cache_path))
-    if not any(folder.glob("scan*.nbi")):
-        say("compiling the kernels: this happens once after installation and takes half a minute")
+    """Say so when kernels have to be compiled, as in the first run after installation."""
+    kernels.tell(say)
 
 
 def names(text: str | None, option: str = "--columns") -> tuple[str, ...] | None:

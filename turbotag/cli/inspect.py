@@ -6,6 +6,8 @@ import json
 
 import click
 
+from turbotag.cli.common import announce_compilation
+
 
 @click.command("inspect")
 @click.argument("model")
@@ -37,6 +39,7 @@ def command(model: str, top: int, label: str | None, show_templates: bool, as_js
     from turbotag.models.tagger import Tagger
     from turbotag.report.model_card import card, parser_card, top_features, transitions
 
+    announce_compilation()
     if store.kind(model) == "parser":
         parser = Parser.load(model)
         if as_json:

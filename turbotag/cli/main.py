@@ -24,6 +24,7 @@ COMMANDS = {
     "models": "List the models that are shipped, with their cards.",
     "report": "Plot the traces of training runs.",
     "draw": "Draw trees and entities as a page, a picture or text.",
+    "warmup": "Compile ahead of time what a task needs.",
 }
 
 

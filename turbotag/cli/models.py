@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from turbotag.cli.common import announce_compilation
+
 
 @click.command("models")
 @click.argument("name", required=False)
@@ -29,6 +31,7 @@ def command(name: str | None) -> None:
         for each, stages in PIPELINES.items():
             click.echo(f"{each:<10} pipeline of {', '.join(stages)}")
         return
+    announce_compilation()
     stages = PIPELINES.get(name, (name,))
     for i, each in enumerate(stages):
         file = find(each)
