@@ -449,9 +449,9 @@ def steps(parser: Parser, words: np.ndarray) -> list[float]:
         parser.label_scores(words, found, scanner)
 
     calls = [
-        lambda: tree.marginals(scores, 1.0, True, mu),
+        lambda: tree.marginals(scores, True, 1.0, mu),
         lambda: tree.argmax(scores, True, heads),
-        lambda: projective.inside_outside(scores, True, 1.0, mu),
+        lambda: projective.marginals(scores, True, 1.0, mu),
         lambda: scanner.stage["prune"].keys(words, *every),
         lambda: parser.tables["prune"].sums(*prune_keys),
         lambda: parser.candidates(words, scanner),

@@ -103,15 +103,16 @@ def one_graph(theta: np.ndarray, p: Any, Z: np.ndarray) -> dict[str, float]:
     pi, nu = np.empty((2, theta.size + 2 * p.heads.size))
     below = 0
     for rounds in range(21):
-        value, _, _ = convex_bound.bound(theta, NO_SPLIT, p, 1.0, True, rounds, 0.5, 0.0, pi, nu)
+        value, _, _ = convex_bound.bound(theta, NO_SPLIT, p, True, 1.0, rounds, 0.5, 0.0, pi, nu)
         below += value < exact - 1e-9 * max(1.0, abs(exact))
     convex = convex_bound.together(nu, p)[: p.heads.size]
     loopy = np.empty(theta.size)
-    log_z, _, _ = belief_propagation.bethe(theta, p, 1.0, True, True, 200, 0.3, 1e-6, loopy)
+    log_z, _, _ = belief_propagation.bethe(theta, p, True, 1.0, True, 200, 0.3, 1e-6, loopy)
     alone = np.empty((p.cuts.size, p.cuts.size))
-    tree.marginals(pruning.matrix(theta, p.cuts, p.heads), 1.0, True, alone)
+    tree.marginals(pruning.matrix(theta, p.cuts, p.heads), True, 1.0, alone)
     first = alone[p.heads, p.mods]
-    _, proven = second_order.best_tree(theta, p, True)
+    domain = second_order.Domain(p, True, second_order.Approximation())
+    _, proven = second_order.best_tree(theta, domain, np.empty(p.cuts.size - 1, np.int32))
 
     def same(beliefs: np.ndarray) -> float:
         cuts = p.cuts.tolist()

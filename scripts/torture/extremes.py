@@ -34,8 +34,8 @@ from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
 from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.trace import Trace
-from turbotag.structures import chain, chain2, parts, projective, pruning, tree
-from turbotag.structures.second_order import Approximation
+from turbotag.structures import chain, chain2, parts, projective, pruning, second_order, tree
+from turbotag.structures.second_order import Approximation, Domain
 
 ROUNDING = 1e-9  # of the objective: what a gap may be below 0 (optim/certificate.py)
 Words, Tags = list[list[str]], list[list[str]]
@@ -553,10 +553,8 @@ def sums(tally: Tally, quick: bool) -> list[tuple[str, float, float]]:
 
     def arcs(scores: np.ndarray, single_root: bool, is_projective: bool) -> None:
         mu = np.empty_like(scores)
-        if is_projective:
-            kind, log_z = "projective", projective.inside_outside(scores, single_root, 1.0, mu)
-        else:
-            kind, log_z = "matrix-tree", tree.marginals(scores, 1.0, single_root, mu)
+        kind, structure = ("projective", projective) if is_projective else ("matrix-tree", tree)
+        log_z = structure.marginals(scores, single_root, 1.0, mu)
         expected, mean = enumerated(scores, 1.0, single_root, is_projective)
         note(kind, log_z, expected, mu, mean)
 
@@ -576,7 +574,7 @@ def sums(tally: Tally, quick: bool) -> list[tuple[str, float, float]]:
     tally.run("chain sums", "2,000 words", long, "finite")
     for n in range(1, 4 if quick else 5):
         for seed in range(3 if quick else 15):
-            attack = functools.partial(second_order, n, seed)
+            attack = functools.partial(second_order_trees, n, seed)
             tally.run("second-order bounds and beliefs", f"{n} words, {seed}", attack, "finite")
     return [(kind, *errors) for kind, errors in worst.items()]
 
@@ -607,7 +605,7 @@ def sequences(
     top = max(values)
     weights = np.array([math.exp(v - top) for v in values])
     nu, inference = np.empty(parts_of), chain if order == 1 else chain2
-    log_z = inference.forward_backward(theta, T, K, 1.0, *chain.free(K), nu)
+    log_z = inference.marginals(theta, *chain.free(K), 1.0, nu)
     expected = top + math.log(math.fsum(weights))
     mean = weights @ Z / weights.sum()
     note("chain", log_z, expected, np.minimum(nu / T, 1.0), mean / T)
@@ -627,11 +625,11 @@ def long_chain(note: Note, rng: np.random.Generator, T: int) -> None:
         both = np.array(forward) + np.array(backward[::-1])
         mean = np.exp(both - np.logaddexp.reduce(both, axis=1)[:, None])
         nu = np.empty(theta.size)
-        log_z = chain.forward_backward(theta, T, K, 1.0, *chain.free(K), nu)
+        log_z = chain.marginals(theta, *chain.free(K), 1.0, nu)
         note("chain of 2,000", log_z, expected, nu[: T * K].reshape(T, K), mean)
 
 
-def second_order(n: int, seed: int) -> None:
+def second_order_trees(n: int, seed: int) -> None:
     """Scores of -700 to 700: the convex bound lies above log Z, and all beliefs are some."""
     rng = np.random.default_rng(seed)
     p = parts.parts(*pruning.full(n), True)
@@ -647,13 +645,16 @@ def second_order(n: int, seed: int) -> None:
             values.append(beta * math.fsum(theta * z))
         log_z = max(values) + math.log(math.fsum(math.exp(v - max(values)) for v in values))
         pi, nu = np.empty((2, theta.size + 2 * p.heads.size))
-        bound, _, _ = Approximation().bound(theta, None, p, beta, single_root, pi, nu)
+        domain = Domain(p, single_root, Approximation())
+        bound, _, _ = second_order.bound(theta, None, domain, beta, pi, nu)
         assert beta * bound >= log_z - 1e-12 * max(1.0, abs(log_z), beta * 700.0 * theta.size)
         assert np.isfinite(pi).all()
         assert np.isfinite(nu).all()
         for entropy in ("convex", "bethe"):
-            mu = Approximation(entropy, 30, 0.3, 1e-3).beliefs(theta, p, beta, single_root)
-            assert ((mu >= 0.0) & (mu <= 1.0 + 1e-9)).all()
+            approximation, mu = Approximation(entropy, 30, 0.3, 1e-3), np.empty_like(theta)
+            second_order.marginals(theta, Domain(p, single_root, approximation), beta, mu)
+            arcs = mu[: p.heads.size]
+            assert ((arcs >= 0.0) & (arcs <= 1.0 + 1e-9)).all()
 
 
 def measure(quick: bool) -> str:

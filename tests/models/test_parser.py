@@ -875,7 +875,11 @@ def test_map_decoding_finds_larger_scores(folder, small, options):
     assert 0.5 * block.n_sentences < best.proven <= block.n_sentences
     proven = 0
     for at, p, theta in part_scores(model, block):
-        tree, is_best = second_order.best_tree(theta, p, True)
+        domain, tree = (
+            second_order.Domain(p, True, model.approximation),
+            np.empty_like(best.heads[at]),
+        )
+        _, is_best = second_order.best_tree(theta, domain, tree)
         np.testing.assert_array_equal(best.heads[at], tree)
         proven += is_best
         z, y = np.empty((2, theta.size))

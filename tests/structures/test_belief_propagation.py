@@ -19,7 +19,7 @@ betas = st.sampled_from([0.5, 1.0, 3.0])
 def run(theta, s, beta=1.0, single_root=True, tree=True, rounds=300, damping=0.0, tolerance=1e-11):
     nu = np.full(s.size, np.nan)
     limits = rounds, damping, tolerance
-    return *bethe(theta, s.p, beta, single_root, tree, *limits, nu), nu
+    return *bethe(theta, s.p, single_root, beta, tree, *limits, nu), nu
 
 
 # ---- Exact ---------------------------------------------------------------------------------------
@@ -258,8 +258,10 @@ def test_two_arcs_that_must_be_but_not_together():
 def test_approximation_calls_it():
     s = sentence(4, 1, True, False)
     theta, nu = s.draw(np.random.default_rng(0), 1.0, 0.3), np.empty(s.size)
-    found = second_order.Approximation("bethe", 7, 0.2, 1e-2)
+    domain = second_order.Domain(s.p, True, second_order.Approximation("bethe", 7, 0.2, 1e-2))
     expected = run(theta, s, 2.0, True, True, 7, 0.2, 1e-2)
-    assert found.bethe(theta, s.p, 2.0, True, nu) == expected[:3]
+    assert second_order.bethe(theta, domain, 2.0, nu) == expected[:3]
     np.testing.assert_array_equal(nu, expected[3])
-    np.testing.assert_array_equal(found.beliefs(theta, s.p, 2.0, True), nu[: s.E])
+    mu = np.empty_like(nu)
+    assert second_order.marginals(theta, domain, 2.0, mu) == expected[0]
+    np.testing.assert_array_equal(mu, nu)

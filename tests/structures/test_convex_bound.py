@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.second_order_oracles import automaton, gibbs, sentence, structures
 from turbotag.structures import convex_bound, pruning, second_order, tree
-from turbotag.structures.second_order import EVEN
+from turbotag.structures.second_order import EVEN, Approximation, Domain
 
 SCALES = [(0.0, 0.0), (1.0, 0.3), (3.0, 1.0), (50.0, 50.0)]
 betas = st.sampled_from([0.5, 1.0, 3.0])
@@ -31,6 +31,7 @@ class Case:
         self.s = sentence(self.n, self.seed, self.pruned, self.all_siblings)
         self.rng = np.random.default_rng(self.seed)
         self.theta = self.s.draw(self.rng, *self.scales)
+        self.domain = Domain(self.s.p, self.single_root, Approximation())
 
     @cached_property
     def heads(self):
@@ -73,7 +74,7 @@ class Bound:
     def __init__(self, case, theta, beta, rounds, damping=0.5, tolerance=0.0, moved=EVEN):
         s = case.s
         self.pi, self.nu = np.full((2, s.size + 2 * s.E), np.nan)
-        settings = s.p, beta, case.single_root, rounds, damping, tolerance
+        settings = s.p, case.single_root, beta, rounds, damping, tolerance
         self.value, self.made, self.residual = convex_bound.bound(
             theta, moved, *settings, self.pi, self.nu
         )
@@ -256,15 +257,21 @@ def test_maximum_is_a_bound_and_a_tree(case, rounds):
 @settings(max_examples=100, deadline=None)
 @given(cases())
 def test_best_tree(case):
-    heads, proven = second_order.best_tree(case.theta, case.s.p, case.single_root)
+    heads = np.empty(case.n, np.int32)
+    value, proven = second_order.best_tree(case.theta, case.domain, heads)
     score = (case.Z @ case.theta)[case.at(heads)]
+    assert value == pytest.approx(score)
     assert not proven or score == pytest.approx(case.best, rel=2e-9, abs=2e-9)
+
+
+def is_proven(case):
+    return second_order.best_tree(case.theta, case.domain, np.empty(case.n, np.int32))[1]
 
 
 @pytest.mark.parametrize("all_siblings", [False, True])
 def test_most_trees_of_three_words_are_proven(all_siblings):
     every = [Case(3, seed, all_siblings=all_siblings) for seed in range(60)]
-    assert np.mean([second_order.best_tree(c.theta, c.s.p, True)[1] for c in every]) > 0.75
+    assert np.mean([is_proven(c) for c in every]) > 0.75
 
 
 without_pairs = cases(scales=st.sampled_from([(s, 0.0) for s, _ in SCALES]))
@@ -273,15 +280,15 @@ without_pairs = cases(scales=st.sampled_from([(s, 0.0) for s, _ in SCALES]))
 @settings(max_examples=60, deadline=None)
 @given(without_pairs)
 def test_without_pairs_it_is_the_best_first_order_tree(case):
-    p, expected = case.s.p, np.empty(case.n, np.int32)
-    heads, _ = second_order.best_tree(case.theta, p, case.single_root)
+    p, heads, expected = case.s.p, *np.empty((2, case.n), np.int32)
+    second_order.argmax(case.theta, case.domain, heads)
     tree.argmax(pruning.matrix(case.theta, p.cuts, p.heads), case.single_root, expected)
     assert heads.tolist() == expected.tolist() or not case.theta.any()
 
 
 def test_without_pairs_every_best_tree_is_proven():
     every = [Case(5, seed, scales=(1.0, 0.0)) for seed in range(60)]
-    assert all(second_order.best_tree(c.theta, c.s.p, True)[1] for c in every)
+    assert all(is_proven(c) for c in every)
 
 
 @settings(max_examples=60, deadline=None)
@@ -302,10 +309,10 @@ def test_the_maximum_is_the_limit_of_the_bound(case):
 @settings(max_examples=60, deadline=None)
 @given(cases(), st.sampled_from([0.5, 3.0, np.inf]))
 def test_approximation_calls_what_it_names(case, beta):
-    theta, p, single_root = case.theta, case.s.p, case.single_root
-    approximation = second_order.Approximation("convex", 4, 0.3, 1e-3)
+    theta, p = case.theta, case.s.p
+    domain = case.domain._replace(approximation=Approximation("convex", 4, 0.3, 1e-3))
     pi, nu = np.empty((2, theta.size + 2 * case.s.E))
-    value, made, residual = approximation.bound(theta, None, p, beta, single_root, pi, nu)
+    value, made, residual = second_order.bound(theta, None, domain, beta, pi, nu)
     if beta == np.inf:
         bound, score, *vectors, _ = case.maximum(4)
         assert (value, residual) == (bound, 0.0 if second_order.proves(bound, score) else 1.0)
@@ -313,11 +320,12 @@ def test_approximation_calls_what_it_names(case, beta):
         b = case.bound(beta, 4, 0.3, 1e-3)
         assert (value, made, residual) == (b.value / beta, b.made, b.residual)
         vectors = [b.pi, b.nu]
-        arcs = approximation.beliefs(theta, p, beta, single_root)
-        np.testing.assert_array_equal(arcs, convex_bound.together(b.nu, p)[: case.s.E])
+        mu = np.empty_like(theta)
+        assert second_order.marginals(theta, domain, beta, mu) == pytest.approx(b.value, rel=1e-15)
+        np.testing.assert_array_equal(mu, convex_bound.together(b.nu, p))
     np.testing.assert_array_equal([pi, nu], vectors)
     held = (pi - convex_bound.apart(theta, p))[: 3 * case.s.E]
-    again, made, _ = approximation.bound(theta, held, p, beta, single_root, pi, nu)
+    again, made, _ = second_order.bound(theta, held, domain, beta, pi, nu)
     assert made == 0
     if beta < np.inf or not case.all_siblings:
         assert again == pytest.approx(value, rel=1e-9, abs=1e-9)
@@ -327,6 +335,6 @@ def test_approximation_calls_what_it_names(case, beta):
 @given(cases(pruned=st.just(True)))
 def test_least_risk_has_the_largest_sum_of_beliefs(case):
     beliefs = case.rng.random(case.s.E)
-    heads = second_order.least_risk(beliefs, case.s.p, case.single_root)
-    sums = case.Z[:, : case.s.E] @ beliefs
+    heads, sums = np.empty(case.n, np.int32), case.Z[:, : case.s.E] @ beliefs
+    assert second_order.least_risk(beliefs, case.domain, heads) == pytest.approx(sums.max())
     assert sums[case.at(heads)] == pytest.approx(sums.max())

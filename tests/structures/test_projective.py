@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tree_oracles import EnumeratedTrees, draw, is_projective, is_tree, trees
-from turbotag.structures import projective
-from turbotag.structures.chain import LOG_ZERO, clique_mix
+from turbotag.structures import projective, projective_cliques
+from turbotag.structures.cliques import LOG_ZERO, mix
 
 cases = st.tuples(st.integers(1, 5), st.integers(0, 10_000), st.booleans(), st.booleans())
 both = pytest.mark.parametrize("single_root", [False, True])
@@ -17,7 +17,7 @@ both = pytest.mark.parametrize("single_root", [False, True])
 
 def inside_outside(scores, single_root, beta=1.0):
     marginals = np.full_like(scores, np.nan)
-    return projective.inside_outside(scores, single_root, beta, marginals), marginals
+    return projective.marginals(scores, single_root, beta, marginals), marginals
 
 
 def check(scores, single_root, beta=1.0, tolerance=1e-10):
@@ -101,15 +101,15 @@ def test_a_tree_of_weight_zero_is_still_a_tree(single_root):
 
 @both
 def test_plain_probabilities_and_logs_agree(single_root):
-    theta, _ = projective._shifted(draw(12, 1)[0], 1.0)
+    theta, _ = projective.shifted(draw(12, 1)[0], 1.0)
     plain = projective.inside(np.exp(theta), single_root, projective.PLAIN)
     logs = projective.inside(theta, single_root, projective.LOG)
     around = projective.outside(np.exp(theta), single_root, projective.PLAIN, *plain[1:])
     log_around = projective.outside(theta, single_root, projective.LOG, *logs[1:])
     for chart, log_chart in zip((*plain, *around), (*logs, *log_around), strict=True):
         np.testing.assert_allclose(chart, np.exp(log_chart), rtol=1e-12)
-    assert projective._charts(theta, single_root)[0] == projective.PLAIN
-    assert projective._charts(100.0 * theta, single_root)[0] == projective.LOG
+    assert projective.charts(theta, single_root)[0] == projective.PLAIN
+    assert projective.charts(100.0 * theta, single_root)[0] == projective.LOG
 
 
 @pytest.mark.parametrize("n", [*range(1, 7), 30, 120])
@@ -155,14 +155,15 @@ def test_no_tree(single_root):
     headless, cycle = np.zeros((4, 4)), np.full((4, 4), -np.inf)
     headless[:, 2] = -np.inf
     cycle[[2, 1, 0], [1, 2, 3]] = 0.0
-    size = projective.clique_size(3, single_root)
+    size = projective_cliques.size(3, single_root)
     for scores in (headless, cycle):
         heads, mu, log_mu = np.ones(3, np.int32), np.empty(size), np.empty(size)
         check(scores, single_root)
         assert projective.argmax(scores, single_root, heads) == -math.inf
-        assert projective.sample(scores, single_root, 1.0, np.zeros(6), heads) == -math.inf
+        rng = np.random.default_rng(0)
+        assert projective.sample(scores, single_root, 1.0, rng, heads) == -math.inf
         assert not heads.any()
-        assert projective.clique_marginals(scores, single_root, 1.0, mu, log_mu) == -math.inf
+        assert projective_cliques.marginals(scores, single_root, 1.0, mu, log_mu) == -math.inf
         assert not mu.any()
         assert (log_mu == LOG_ZERO).all()
 
@@ -206,8 +207,8 @@ def test_samples_have_the_right_frequencies(single_root, banned):
     exact = EnumeratedTrees(scores, single_root, beta, projective=True)
     counts = {tuple(heads): 0 for heads in exact.heads.tolist()}
     heads = np.empty(n, np.int32)
-    for u in rng.random((draws, 2 * n)):
-        log_z = projective.sample(scores, single_root, beta, u, heads)
+    for _ in range(draws):
+        log_z = projective.sample(scores, single_root, beta, rng, heads)
         counts[tuple(heads.tolist())] += 1
     assert log_z == pytest.approx(exact.log_partition)
     observed = np.array(list(counts.values())) / draws
@@ -219,16 +220,16 @@ def test_samples_have_the_right_frequencies(single_root, banned):
 
 
 def cliques(scores, single_root, beta=1.0):
-    size = projective.clique_size(len(scores) - 1, single_root)
+    size = projective_cliques.size(len(scores) - 1, single_root)
     mu, log_mu = np.full(size, np.nan), np.full(size, np.nan)
-    log_z = projective.clique_marginals(scores, single_root, beta, mu, log_mu)
+    log_z = projective_cliques.marginals(scores, single_root, beta, mu, log_mu)
     return log_z, mu, log_mu
 
 
 def gold(heads, single_root):
-    size = projective.clique_size(len(heads), single_root)
+    size = projective_cliques.size(len(heads), single_root)
     mu, log_mu = np.full(size, np.nan), np.full(size, np.nan)
-    return projective.clique_gold(heads, single_root, mu, log_mu), mu, log_mu
+    return projective_cliques.gold(heads, single_root, mu, log_mu), mu, log_mu
 
 
 @settings(max_examples=60, deadline=None)
@@ -240,7 +241,7 @@ def test_cliques(case, scale):
     exact = EnumeratedTrees(scores, single_root, projective=True)
     if exact.log_partition == -math.inf:
         return
-    c = projective.counting(n, single_root)
+    c = projective_cliques.counting(n, single_root)
     log_z, nu, log_nu = cliques(scores, single_root)
     assert log_z == pytest.approx(exact.log_partition, rel=1e-12, abs=1e-10)
     derivations = np.array([gold(heads, single_root)[1] for heads in exact.heads])
@@ -249,10 +250,10 @@ def test_cliques(case, scale):
         (log_nu == LOG_ZERO), derivations[exact.scores > -np.inf].sum(0) == 0
     )
     stats = np.full((n + 1, n + 1), np.nan)
-    projective.clique_stats(nu, n, single_root, stats)
+    projective_cliques.stats(nu, n, single_root, stats)
     np.testing.assert_allclose(stats, exact.marginals, atol=1e-10)
 
-    entropy = projective.clique_entropy(nu, log_nu, c)
+    entropy = projective_cliques.entropy(nu, log_nu, c)
     assert entropy == pytest.approx(exact.entropy, abs=1e-8)
     seen = exact.marginals > 0
     assert entropy == pytest.approx(log_z - (scores[seen] * stats[seen]).sum(), abs=1e-8)
@@ -260,8 +261,8 @@ def test_cliques(case, scale):
     other = scores + 0.3 * rng.normal(size=scores.shape)
     q = EnumeratedTrees(other, single_root, projective=True)
     _, mu, log_mu = cliques(other, single_root)
-    assert projective.clique_kl(mu, log_mu, mu, log_mu, c) == (0.0, 0.0)
-    forward, reverse = projective.clique_kl(mu, log_mu, nu, log_nu, c)
+    assert projective_cliques.kl(mu, log_mu, mu, log_mu, c) == (0.0, 0.0)
+    forward, reverse = projective_cliques.kl(mu, log_mu, nu, log_nu, c)
     at = exact.scores > -np.inf
     ratio = q.scores[at] - q.log_partition - exact.scores[at] + exact.log_partition
     assert forward == pytest.approx(float(q.p[at] @ ratio), abs=1e-8)
@@ -272,7 +273,7 @@ def test_cliques(case, scale):
 @pytest.mark.parametrize("n", range(1, 6))
 def test_gold_is_a_derivation(n, single_root):
     """Its stats are the tree, its entropy is 0, and different trees differ."""
-    c, stats = projective.counting(n, single_root), np.empty((n + 1, n + 1))
+    c, stats = projective_cliques.counting(n, single_root), np.empty((n + 1, n + 1))
     seen = set()
     for heads in trees(n, single_root, projective=True):
         log_z, mu, log_mu = gold(heads, single_root)
@@ -280,8 +281,8 @@ def test_gold_is_a_derivation(n, single_root):
         assert set(mu) <= {0.0, 1.0}
         np.testing.assert_array_equal(log_mu, np.where(mu > 0, 0.0, LOG_ZERO))
         assert mu[c > 0].sum() == 2 * n
-        assert projective.clique_entropy(mu, log_mu, c) == 0.0
-        projective.clique_stats(mu, n, single_root, stats)
+        assert projective_cliques.entropy(mu, log_mu, c) == 0.0
+        projective_cliques.stats(mu, n, single_root, stats)
         np.testing.assert_array_equal(
             np.argwhere(stats.T), [(m, h) for m, h in enumerate(heads, 1)]
         )
@@ -313,23 +314,23 @@ def test_mixtures(n, single_root, start):
     least the mixture of entropies, and has the derivatives of clique_line."""
     h = 1e-5
     scores, rng = draw(n, 2)
-    c = projective.counting(n, single_root)
+    c = projective_cliques.counting(n, single_root)
     _, nu, log_nu = cliques(rng.normal(size=scores.shape), single_root)
     all_heads = trees(n, single_root, projective=True)
     if start == "gold":
         _, mu, log_mu = gold(all_heads[0], single_root)
         uniform = cliques(np.zeros_like(scores), single_root)[1:]
-        clique_mix(mu, log_mu, *uniform, 1e-3)
+        mix(mu, log_mu, *uniform, 1e-3)
     else:
         _, mu, log_mu = cliques(scores, single_root)
     derivations = np.array([gold(heads, single_root)[1] for heads in all_heads])
 
     def mixture(eta):
         m, log_m = mu.copy(), log_mu.copy()
-        clique_mix(m, log_m, nu, log_nu, eta)
-        return m, log_m, projective.clique_entropy(m, log_m, c)
+        mix(m, log_m, nu, log_nu, eta)
+        return m, log_m, projective_cliques.entropy(m, log_m, c)
 
-    ends = projective.clique_entropy(mu, log_mu, c), projective.clique_entropy(nu, log_nu, c)
+    ends = projective_cliques.entropy(mu, log_mu, c), projective_cliques.entropy(nu, log_nu, c)
     for eta in (0.1, 0.5, 0.9):
         m, log_m, here = mixture(eta)
         log_q = derivations @ (c * log_m)
@@ -338,7 +339,7 @@ def test_mixtures(n, single_root, start):
         assert here == pytest.approx(-(np.exp(log_q) @ log_q))
         assert here >= (1 - eta) * ends[0] + eta * ends[1] - 1e-12
 
-        first, second = projective.clique_line(mu, nu, eta, c)
+        first, second = projective_cliques.line(mu, nu, eta, c)
         up, down = mixture(eta + h)[2], mixture(eta - h)[2]
         assert first == pytest.approx((up - down) / (2 * h), abs=1e-6)
         assert second == pytest.approx((up - 2 * here + down) / h**2, rel=1e-3, abs=1e-3)

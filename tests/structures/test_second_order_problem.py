@@ -1,5 +1,6 @@
 """Second-order trees as training problems: features, losses, duals and certificates."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from turbotag.optim.sdca import SDCA, SETTLED
 from turbotag.optim.trace import Trace
 from turbotag.structures import convex_bound, second_order
 from turbotag.structures.arc_problem import Arcs
-from turbotag.structures.second_order import Approximation
+from turbotag.structures.second_order import Approximation, Domain
 from turbotag.structures.second_order_problem import BetheProblem, BoundProblem, believed_trees
 
 LAM = 0.05
@@ -208,7 +209,8 @@ def test_bethes_loss_is_what_belief_propagation_says():
     W, rounds, unsettled = 0.5 * rng(4).normal(size=problem.shape), [], 0
     for i, k in enumerate(known):
         theta, nu = k.F.T @ W[:, 0] - k.z * (np.arange(k.s.size) < k.s.E), np.empty(k.s.size)
-        log_z, made, residual = BETHE.bethe(theta, k.s.p, 2.0, True, nu)
+        domain = Domain(k.s.p, True, BETHE)
+        log_z, made, residual = second_order.bethe(theta, domain, 2.0, nu)
         found = problem.oracle(i, W)
         assert found[0] == pytest.approx(log_z / 2.0)
         np.testing.assert_allclose(found[1], theta)
@@ -439,9 +441,10 @@ def test_believed_trees(approximation, beta, all_siblings):
     heads = believed_trees(problem.arcs, W, beta, True, all_siblings, approximation)
     expected = []
     for k in known:
-        beliefs = approximation.beliefs(k.F.T @ W[:, 0], k.s.p, beta, True)
+        mu = np.empty(k.s.size)
+        second_order.marginals(k.F.T @ W[:, 0], Domain(k.s.p, True, approximation), beta, mu)
         every, Z = structures(k.s, True)
-        expected += every[(Z[:, : k.s.E] @ beliefs).argmax()].tolist()
+        expected += every[(Z[:, : k.s.E] @ mu[: k.s.E]).argmax()].tolist()
     assert heads.tolist() == expected
 
 
@@ -449,5 +452,7 @@ def test_trees_of_largest_score():
     problem, known = draw(BoundProblem, 12)
     W = rng(1).normal(size=problem.shape)
     heads = believed_trees(problem.arcs, W, math.inf, True, False, ROUNDS)
-    expected = [second_order.best_tree(k.F.T @ W[:, 0], k.s.p, True)[0] for k in known]
-    assert heads.tolist() == np.concatenate(expected).tolist()
+    expected = np.empty_like(heads)
+    for k, (a, b) in zip(known, itertools.pairwise(problem.arcs.sentences), strict=True):
+        second_order.argmax(k.F.T @ W[:, 0], Domain(k.s.p, True, ROUNDS), expected[a:b])
+    assert heads.tolist() == expected.tolist()

@@ -8,6 +8,7 @@ any tag (Ouchi, Duh and Matsumoto 2014).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -243,24 +244,34 @@ class Parser:
         cuts, heads = self.candidates(matrix, scanner)
         theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
         p = parts.parts(cuts, heads, scanner.all_siblings)
+        domain = second_order.Domain(p, self.single_root, self.approximation)
         best = best or self.decodes_map
-        nu = np.zeros(heads.size)
+        mu, found, proven = np.zeros(theta.size), np.empty(matrix.shape[0], np.int32), False
         if probabilities or not best:
-            nu = self.approximation.beliefs(theta, p, self.beta, self.single_root)
+            second_order.marginals(theta, domain, self.beta, mu)
+        arcs = mu[: heads.size]
         if best:
-            found, proven = second_order.best_tree(theta, p, self.single_root)
+            _, proven = second_order.best_tree(theta, domain, found)
         else:
-            found, proven = self.best(pruning.matrix(nu, cuts, heads)), False
+            found = self.best(pruning.matrix(arcs, cuts, heads))
         if probabilities:
-            nu = second_order.project(nu, p, self.single_root)
-        return found, np.maximum(pruning.matrix(nu, cuts, heads), 0.0), proven
+            arcs = second_order.project(arcs, p, self.single_root)
+        return found, np.maximum(pruning.matrix(arcs, cuts, heads), 0.0), proven
+
+    @property
+    def _sums(self) -> ModuleType:
+        """Which trees the model's sums are over."""
+        return projective if self.projective else tree
+
+    @property
+    def _decoder(self) -> ModuleType:
+        """Which trees the model gives."""
+        return projective if self.decodes_projective else tree
 
     def posterior(self, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """(log Z, (n+1, n+1) probabilities of arcs)."""
         mu = np.empty_like(scores)
-        if self.projective:
-            return projective.inside_outside(scores, self.single_root, self.beta, mu), mu
-        return tree.marginals(scores, self.beta, self.single_root, mu), mu
+        return self._sums.marginals(scores, self.single_root, self.beta, mu), mu
 
     def arc_probabilities(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
         """(n+1, n+1) probabilities of arcs, approximate at second order. Those of a word's heads
@@ -272,8 +283,7 @@ class Parser:
     def best(self, scores: np.ndarray) -> np.ndarray:
         """(n,) heads of the tree with the largest sum of `scores`."""
         heads = np.empty(scores.shape[0] - 1, np.int32)
-        kernel = projective.argmax if self.decodes_projective else tree.argmax
-        kernel(scores, self.single_root, heads)
+        self._decoder.argmax(scores, self.single_root, heads)
         return heads
 
     def label_scores(self, matrix: np.ndarray, heads: np.ndarray, scanner: Scanner) -> np.ndarray:
@@ -285,9 +295,8 @@ class Parser:
 
     def nbest(self, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """((m, n) heads, (m,) probabilities) of the best trees, at first order."""
-        log_z, _ = self.posterior(scores)
-        best = projective.argmax if self.decodes_projective else tree.argmax
-        heads, values = tree.kbest(scores, self.single_root, k, best)
+        heads, values = self._decoder.kbest(scores, self.single_root, k)
+        log_z = self._sums.log_partition(scores, self.single_root, self.beta)
         return heads, np.exp(self.beta * values - log_z)
 
     # ---- Blocks ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -188,19 +189,19 @@ class Tagger:
         """(tokens,) int32 labels of a block."""
         return self.viterbi(self.scores(block, extractor), block.sentences)
 
-    def _forward_backward(self, theta: np.ndarray, T: int) -> tuple[float, np.ndarray]:
-        nu = np.empty_like(theta)
-        inference = chain if self.order == 1 else chain2
-        log_z = inference.forward_backward(theta, T, len(self.labels), 1.0, *self.mask, nu)
-        return log_z, nu
+    @property
+    def _inference(self) -> ModuleType:
+        return chain if self.order == 1 else chain2
 
     def posterior(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
         """(tokens, K) marginal probabilities."""
         K = len(self.labels)
         out = np.empty((scores.shape[0], K))
         for a, b in zip(sentences[:-1].tolist(), sentences[1:].tolist(), strict=True):
-            _, nu = self._forward_backward(self.theta(scores[a:b]), b - a)
-            out[a:b] = nu[: (b - a) * K].reshape(b - a, K)
+            theta = self.theta(scores[a:b])
+            mu = np.empty_like(theta)
+            self._inference.marginals(theta, *self.mask, 1.0, mu)
+            out[a:b] = mu[: (b - a) * K].reshape(b - a, K)
         return out
 
     def posterior_decode(self, posterior: np.ndarray, sentences: np.ndarray) -> np.ndarray:
@@ -229,7 +230,7 @@ class Tagger:
             first, T = int(sentences[s]), int(sentences[s + 1] - sentences[s])
             if s != sentence:
                 sentence, theta = s, self.theta(scores[first : first + T])
-                log_z, _ = self._forward_backward(theta, T)
+                log_z = self._inference.log_partition(theta, *self.mask, 1.0)
             clamped = theta.copy()
             u = clamped[: T * K].reshape(T, K)
             for t in range(a, b + 1):
@@ -240,27 +241,15 @@ class Tagger:
                 u[a - first - 1, joins[:, tags[a]]] -= CLAMP
             if b + 1 < first + T:
                 u[b - first + 1, joins[tags[b]]] -= CLAMP
-            probability[n] = math.exp(min(0.0, self._forward_backward(clamped, T)[0] - log_z))
+            rest = self._inference.log_partition(clamped, *self.mask, 1.0)
+            probability[n] = math.exp(min(0.0, rest - log_z))
         return Marginals(token, found, probability)
 
     def nbest(self, scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         """(paths (m, T), probabilities (m,)) of the best sequences of one sentence, m <= n."""
-        T, K = scores.shape
         theta = self.theta(scores)
-        log_z, _ = self._forward_backward(theta, T)
-        allowed, start, end = self.mask
-        if self.order == 2 and T > 1:
-            pairs, allowed, start, end = chain2.expand(theta, T, K, *self.mask)
-            S = K * K
-            u, trans = pairs[: (T - 1) * S].reshape(T - 1, S), pairs[(T - 1) * S :].reshape(S, S)
-        else:
-            u, trans = theta[: T * K].reshape(T, K), self.trans
-        paths, best = chain.kbest(
-            u, trans + chain.barred(allowed), chain.barred(start), chain.barred(end), n
-        )
-        if self.order == 2 and T > 1:
-            paths = np.concatenate([paths[:, :1] // K, paths % K], axis=1)
-        return paths, np.exp(best - log_z)
+        paths, best = self._inference.kbest(theta, *self.mask, n)
+        return paths, np.exp(best - self._inference.log_partition(theta, *self.mask, 1.0))
 
     def output_labels(
         self, tags: np.ndarray, sentences: np.ndarray

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from turbotag.structures import chain, mixture, projective, tree
+from turbotag.structures import cliques, mixture, projective, projective_cliques, tree
 from turbotag.structures.pruning import matrix
 
 DECODERS = ("nonprojective", "projective")
@@ -131,7 +131,7 @@ class ArcProblem:
             indicator(best, *where[1:], nu)
         else:
             kernel = projective_marginals if self.projective else tree_marginals
-            value = kernel(*where, beta, self.single_root, nu)
+            value = kernel(*where, self.single_root, beta, nu)
         if value == -math.inf:
             raise ValueError(f"the candidate arcs of sentence {i} hold no tree")
         return value, nu
@@ -140,8 +140,7 @@ class ArcProblem:
         theta = self.potentials(i, W)
         a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
         scores = _matrix(theta, a, b, self.arcs.cuts, self.arcs.heads)
-        best = projective.argmax if self.projective else tree.argmax
-        trees, _ = tree.kbest(scores, self.single_root, k, best)
+        trees, _ = (projective if self.projective else tree).kbest(scores, self.single_root, k)
         stats = np.empty((len(trees), theta.size))
         for heads, z in zip(trees, stats, strict=True):
             indicator(heads, a, b, self.arcs.cuts, self.arcs.heads, z)
@@ -217,7 +216,7 @@ class ArcProblem:
         return self.projective and math.isfinite(self.beta)
 
     def clique_size(self, i: int) -> int:
-        return projective.clique_size(int(self.lengths[i]), self.single_root)
+        return projective_cliques.size(int(self.lengths[i]), self.single_root)
 
     def clique_oracle(
         self, i: int, W: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
@@ -233,18 +232,18 @@ class ArcProblem:
     ) -> float:
         a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
         scores = _matrix(theta, a, b, self.arcs.cuts, self.arcs.heads)
-        return projective.clique_marginals(scores, self.single_root, beta, nu, log_nu)
+        return projective_cliques.marginals(scores, self.single_root, beta, nu, log_nu)
 
     def clique_gold(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
         a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
         heads = self.arcs.heads[self.gold_arc[a:b]]
-        if projective.clique_gold(heads, self.single_root, nu, log_nu) == -math.inf:
+        if projective_cliques.gold(heads, self.single_root, nu, log_nu) == -math.inf:
             raise ValueError(f"the gold tree of sentence {i} is not projective")
 
     def clique_stats(self, i: int, mu: np.ndarray) -> np.ndarray:
         a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
         matrix, stats = np.empty((b - a + 1, b - a + 1)), np.empty(self.size(i))
-        projective.clique_stats(mu, int(b - a), self.single_root, matrix)
+        projective_cliques.stats(mu, int(b - a), self.single_root, matrix)
         _gather(matrix, a, b, self.arcs.cuts, self.arcs.heads, stats)
         return stats
 
@@ -252,24 +251,24 @@ class ArcProblem:
         """Counting numbers of the entropy, the same for all sentences of a length."""
         n = int(self.lengths[i])
         if n not in self._counts:
-            self._counts[n] = projective.counting(n, self.single_root)
+            self._counts[n] = projective_cliques.counting(n, self.single_root)
         return self._counts[n]
 
     def clique_entropy(self, i: int, mu: np.ndarray, log_mu: np.ndarray) -> float:
-        return projective.clique_entropy(mu, log_mu, self._counting(i))
+        return projective_cliques.entropy(mu, log_mu, self._counting(i))
 
     def clique_kl(
         self, i: int, mu: np.ndarray, log_mu: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
     ) -> tuple[float, float]:
-        return projective.clique_kl(mu, log_mu, nu, log_nu, self._counting(i))
+        return projective_cliques.kl(mu, log_mu, nu, log_nu, self._counting(i))
 
     def clique_line(
         self, i: int, mu: np.ndarray, nu: np.ndarray, eta: float
     ) -> tuple[float, float]:
-        return projective.clique_line(mu, nu, eta, self._counting(i))
+        return projective_cliques.line(mu, nu, eta, self._counting(i))
 
-    clique_exp = staticmethod(chain.clique_exp)
-    clique_mix = staticmethod(chain.clique_mix)
+    clique_exp = staticmethod(cliques.exponentials)
+    clique_mix = staticmethod(cliques.mix)
 
 
 def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np.ndarray:
@@ -370,19 +369,19 @@ def _gather(mu, a, b, cuts, heads, nu):
 
 
 @njit(cache=True, nogil=True)
-def tree_marginals(theta, a, b, cuts, heads, beta, single_root, nu):
+def tree_marginals(theta, a, b, cuts, heads, single_root, beta, nu):
     scores = _matrix(theta, a, b, cuts, heads)
     mu = np.empty_like(scores)
-    log_z = tree.marginals(scores, beta, single_root, mu)
+    log_z = tree.marginals(scores, single_root, beta, mu)
     _gather(mu, a, b, cuts, heads, nu)
     return log_z / beta
 
 
 @njit(cache=True, nogil=True)
-def projective_marginals(theta, a, b, cuts, heads, beta, single_root, nu):
+def projective_marginals(theta, a, b, cuts, heads, single_root, beta, nu):
     scores = _matrix(theta, a, b, cuts, heads)
     mu = np.empty_like(scores)
-    log_z = projective.inside_outside(scores, single_root, beta, mu)
+    log_z = projective.marginals(scores, single_root, beta, mu)
     _gather(mu, a, b, cuts, heads, nu)
     return log_z / beta
 

@@ -13,11 +13,10 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import tree
-from turbotag.structures.elementary import probability
+from turbotag.structures.elementary import FAST, probability
 from turbotag.structures.parts import pair
 
 HIGHEST = 600.0  # paths with larger scores go through logarithms
-FAST = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -33,7 +33,7 @@ def _softplus(x):
 
 
 @njit(cache=True, nogil=True)
-def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, nu):
+def bethe(theta, p, single_root, beta, tree_factor, rounds, damping, tolerance, nu):
     """(Bethe's log Z(beta theta), rounds made, residual), and the beliefs of all parts into nu.
 
     The residual is the most by which a belief changed in the last round, or differed from what
@@ -106,7 +106,7 @@ def bethe(theta, p, beta, single_root, tree_factor, rounds, damping, tolerance, 
             for e in range(E):
                 scores[p.heads[e], p.mods[e]] = b[e] - from_tree[e]
                 degree[e] += 1.0
-            log_z += tree.marginals_in(space, scores, 1.0, single_root, posterior)
+            log_z += tree.marginals_in(space, scores, single_root, 1.0, posterior)
             for e in range(E):
                 if not last:
                     own = posterior[p.heads[e], p.mods[e]]

@@ -2,8 +2,8 @@
 
 The score of y adds sum_{t>1} triple[y_{t-2}, y_{t-1}, y_t] to that of the first-order chain, and
 the flat vector of parts gets the K*K*K triples after the transitions. The recursions run over
-pairs (j, k) = (y_{t-1}, y_t) in O(T K^3); k-best lists go through `expand`, which writes the chain
-as a first-order one with K*K labels.
+pairs (j, k) = (y_{t-1}, y_t) in O(T K^3); k-best lists and samples go through `expand`, which
+writes the chain as a first-order one with K*K labels.
 """
 
 from __future__ import annotations
@@ -14,23 +14,32 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import chain
-from turbotag.structures.elementary import exp
+from turbotag.structures.elementary import FAST, exp, expectation
 
 
-@njit(cache=True, nogil=True, fastmath=chain.FAST, error_model="numpy")
-def forward_backward(theta, T, K, beta, allowed, start, end, nu):
-    """Returns log_partition of beta*theta and writes the marginals into nu.
+@njit(cache=True, nogil=True)
+def length(scores, K):
+    """T, from the size T*K + K*K + K*K*K of the scores."""
+    return scores.size // K - K - K * K
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def marginals(scores, allowed, start, end, beta, mu):
+    """log Z of beta*scores, and the probabilities of all parts into mu; -inf and zeros if the mask
+    leaves no sequence.
 
     alpha[t, j, k] = eu[t, k] * E[j, k] * sum_i alpha[t-1, i, j] * G[i, j, k] / c[t]
     b[t-1, i, j]   = sum_k G[i, j, k] * E[j, k] * eu[t, k] * b[t, j, k] / c[t]
     """
+    K = start.size
+    T = length(scores, K)
     first = T * K + K * K
-    nu[T * K :] = 0.0
+    mu[T * K :] = 0.0
     if T <= 2:
-        return chain.forward_backward(theta[:first], T, K, beta, allowed, start, end, nu[:first])
-    u = theta[: T * K].reshape(T, K)
-    trans = theta[T * K : first].reshape(K, K)
-    triple = theta[first:].reshape(K, K, K)
+        return chain.marginals(scores[:first], allowed, start, end, beta, mu[:first])
+    u = scores[: T * K].reshape(T, K)
+    trans = scores[T * K : first].reshape(K, K)
+    triple = scores[first:].reshape(K, K, K)
     high2, high3 = trans.max(), triple.max()
     spread = beta * (high2 - trans.min() + high3 - triple.min())
     log_z = beta * (high2 * (T - 1) + high3 * (T - 2))
@@ -43,7 +52,7 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
         for k in range(K):
             eu[t, k] = exp(beta * (u[t, k] - top))
     if not spread + widest < chain.SAFE_SPREAD:
-        return forward_backward_log(theta, T, K, beta, allowed, start, end, nu)
+        return marginals_by_logs(scores, allowed, start, end, beta, mu)
     E = np.empty((K, K))
     G = np.empty((K, K, K))
     for j in range(K):
@@ -74,21 +83,24 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
         c[t] = total
         log_z += math.log(total) if total > 0.0 else -np.inf
         alpha[t] /= total
+    if log_z == -np.inf:  # the mask leaves no sequence
+        mu[:] = 0.0
+        return log_z
 
-    mu = nu[: T * K].reshape(T, K)
-    xi = nu[T * K : first].reshape(K, K)
-    zeta = nu[first:].reshape(K, K, K)
+    unary = mu[: T * K].reshape(T, K)
+    pairs = mu[T * K : first].reshape(K, K)
+    triples = mu[first:].reshape(K, K, K)
     b = np.ones((K, K))
     g = np.empty((K, K))
-    mu[:] = 0.0
+    unary[:] = 0.0
     for t in range(T - 1, 0, -1):
         for j in range(K):
             for k in range(K):
                 m = alpha[t, j, k] * b[j, k]
-                xi[j, k] += m
-                mu[t, k] += m
+                pairs[j, k] += m
+                unary[t, k] += m
                 if t == 1:
-                    mu[0, j] += m
+                    unary[0, j] += m
                 g[j, k] = E[j, k] * eu[t, k] * b[j, k] / c[t]
         if t > 1:
             for i in range(K):
@@ -97,25 +109,39 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
                     total = 0.0
                     for k in range(K):
                         total += G[i, j, k] * g[j, k]
-                        zeta[i, j, k] += a * g[j, k]
+                        triples[i, j, k] += a * g[j, k]
                     b[i, j] = total
     for i in range(K):
         for j in range(K):
             for k in range(K):
-                zeta[i, j, k] *= G[i, j, k]
+                triples[i, j, k] *= G[i, j, k]
     return log_z
 
 
 @njit(cache=True, nogil=True)
-def expand(theta, T, K, allowed, start, end):
-    """The chain over pairs, T >= 2: (theta, allowed, start, end) with T - 1 positions, K*K labels.
+def log_partition(scores, allowed, start, end, beta):
+    """log Z of beta*scores."""
+    return marginals(scores, allowed, start, end, beta, np.empty_like(scores))
+
+
+@njit(cache=True, nogil=True)
+def entropy(scores, allowed, start, end, beta):
+    """H = log Z - beta * expected score."""
+    mu = np.empty_like(scores)
+    return marginals(scores, allowed, start, end, beta, mu) - beta * expectation(scores, mu)
+
+
+@njit(cache=True, nogil=True)
+def expand(scores, allowed, start, end):
+    """The chain over pairs, T >= 2: (scores, allowed, start, end) with T - 1 positions, K*K labels.
 
     Label j*K + k at position t stands for (y_t, y_{t+1}) = (j, k).
     """
-    S = K * K
-    u = theta[: T * K].reshape(T, K)
-    trans = theta[T * K : T * K + S]
-    triple = theta[T * K + S :]
+    K = start.size
+    T, S = length(scores, K), K * K
+    u = scores[: T * K].reshape(T, K)
+    trans = scores[T * K : T * K + S]
+    triple = scores[T * K + S :]
     out = np.zeros((T - 1) * S + S * S)
     pair_allowed = np.zeros((S, S))
     pair_start, pair_end = np.empty(S), np.empty(S)
@@ -132,17 +158,19 @@ def expand(theta, T, K, allowed, start, end):
 
 
 @njit(cache=True, nogil=True)
-def forward_backward_log(theta, T, K, beta, allowed, start, end, nu):
-    """`forward_backward` for potentials of any size, on logarithms; T >= 2.
+def marginals_by_logs(scores, allowed, start, end, beta, mu):
+    """`marginals` for scores of any size, on logarithms; T >= 2.
 
     emit = beta*u, triple times beta, step = beta*trans, -inf where forbidden.
     fwd[t, j, k]   = emit[t, k] + step[j, k] + log sum_i exp(fwd[t-1, i, j] + triple[i, j, k])
     bwd[t-1, i, j] = log sum_k exp(triple[i, j, k] + step[j, k] + emit[t, k] + bwd[t, j, k])
     """
+    K = start.size
+    T = length(scores, K)
     first = T * K + K * K
-    emit = beta * theta[: T * K].reshape(T, K)
-    step = beta * theta[T * K : first].reshape(K, K)
-    triple = beta * theta[first:].reshape(K, K, K)
+    emit = beta * scores[: T * K].reshape(T, K)
+    step = beta * scores[T * K : first].reshape(K, K)
+    triple = beta * scores[first:].reshape(K, K, K)
     fwd, bwd, after = np.empty((T, K, K)), np.zeros((K, K)), np.empty((K, K))
     row, pairs, triples = np.empty(K), np.empty(K * K), np.empty(K * K * K)
     for j in range(K):
@@ -160,16 +188,18 @@ def forward_backward_log(theta, T, K, beta, allowed, start, end, nu):
                     row[i] = fwd[t - 1, i, j] + triple[i, j, k]
                 fwd[t, j, k] = emit[t, k] + (step[j, k] + chain.log_sum(row))
     log_z = chain.log_sum((fwd[T - 1] + bwd).reshape(-1))
-    nu[:] = 0.0
+    mu[:] = 0.0
+    if log_z == -np.inf:
+        return log_z
     for t in range(T - 1, 0, -1):
         chain.soft_max((fwd[t] + bwd).reshape(-1), pairs)
         for j in range(K):
             for k in range(K):
                 m = pairs[j * K + k]
-                nu[t * K + k] += m
-                nu[T * K + j * K + k] += m
+                mu[t * K + k] += m
+                mu[T * K + j * K + k] += m
                 if t == 1:
-                    nu[j] += m
+                    mu[j] += m
                 after[j, k] = step[j, k] + (emit[t, k] + bwd[j, k])
         if t == 1:
             break
@@ -181,19 +211,19 @@ def forward_backward_log(theta, T, K, beta, allowed, start, end, nu):
                 bwd[i, j] = chain.log_sum(row)
         chain.soft_max(triples, triples)
         for p in range(triples.size):
-            nu[first + p] += triples[p]
+            mu[first + p] += triples[p]
     return log_z
 
 
 @njit(cache=True, nogil=True)
-def viterbi(u, trans, triple, start, end, path):
-    """Best label sequence into path (T,); returns its score. -inf in trans, start, end forbids.
+def viterbi(u, trans, triple, start, end, labels):
+    """Best label sequence into labels (T,); returns its score. -inf in trans, start, end forbids.
 
     best[t, j, k] = u[t, k] + trans[j, k] + max_i best[t-1, i, j] + triple[i, j, k]
     """
     T, K = u.shape
     if T == 1:
-        return chain.viterbi(u, trans, start, end, path)
+        return chain.viterbi(u, trans, start, end, labels)
     best = np.empty((K, K), u.dtype)
     new = np.empty((K, K), u.dtype)
     back = np.zeros((T, K, K), np.int32)
@@ -222,32 +252,67 @@ def viterbi(u, trans, triple, start, end, path):
             if best[a, b] > best[j, k]:
                 j, k = a, b
     score = best[j, k]
-    path[T - 1], path[T - 2] = k, j
+    labels[T - 1], labels[T - 2] = k, j
     for t in range(T - 1, 1, -1):
         i = back[t, j, k]
-        path[t - 2] = i
+        labels[t - 2] = i
         j, k = i, j
     return score
 
 
 @njit(cache=True, nogil=True)
-def add_triples(path, K, stats):
-    """The triples of one label sequence, after its first-order stats."""
-    base = path.size * K + K * K
-    stats[base:] = 0.0
-    for t in range(2, path.size):
-        stats[base + (path[t - 2] * K + path[t - 1]) * K + path[t]] += 1.0
+def indicator(labels, K, stats):
+    """The stats of one label sequence."""
+    chain.indicator(labels, K, stats)
+    triples = stats[labels.size * K + K * K :]
+    triples[:] = 0.0
+    for t in range(2, labels.size):
+        triples[(labels[t - 2] * K + labels[t - 1]) * K + labels[t]] += 1.0
 
 
 @njit(cache=True, nogil=True)
-def argmax(theta, T, K, allowed, start, end, nu):
-    """The best sequence's score, and its stats into nu."""
+def argmax(scores, allowed, start, end, labels):
+    """The best sequence's score, and it into labels (T,)."""
+    K = start.size
+    T = length(scores, K)
     first = T * K + K * K
-    u = theta[: T * K].reshape(T, K)
-    trans = theta[T * K : first].reshape(K, K) + chain.barred(allowed)
-    triple = theta[first:].reshape(K, K, K)
-    path = np.empty(T, np.int32)
-    score = viterbi(u, trans, triple, chain.barred(start), chain.barred(end), path)
-    chain.indicator(path, K, nu)
-    add_triples(path, K, nu)
-    return score
+    u = scores[: T * K].reshape(T, K)
+    trans = scores[T * K : first].reshape(K, K) + chain.barred(allowed)
+    triple = scores[first:].reshape(K, K, K)
+    return viterbi(u, trans, triple, chain.barred(start), chain.barred(end), labels)
+
+
+@njit(cache=True, nogil=True)
+def kbest(scores, allowed, start, end, n_best):
+    """(labels (m, T), scores (m,)) of the m <= n_best best sequences, best first."""
+    K = start.size
+    T = length(scores, K)
+    if T == 1:
+        return chain.kbest(scores[: K + K * K], allowed, start, end, n_best)
+    pairs, values = chain.kbest(*expand(scores, allowed, start, end), n_best)
+    paths = np.empty((values.size, T), np.int32)
+    for r in range(values.size):
+        _labels(pairs[r], K, paths[r])
+    return paths, values
+
+
+@njit(cache=True, nogil=True)
+def _labels(pairs, K, labels):
+    """The labels (T,) of a path through label pairs (T-1,)."""
+    labels[0] = pairs[0] // K
+    for t in range(pairs.size):
+        labels[t + 1] = pairs[t] % K
+
+
+@njit(cache=True, nogil=True)
+def sample(scores, allowed, start, end, beta, rng, labels):
+    """Draw a sequence with probability proportional to exp(beta * score) into labels (T,), by a
+    NumPy Generator; returns log Z."""
+    K = start.size
+    T = length(scores, K)
+    if T == 1:
+        return chain.sample(scores[: K + K * K], allowed, start, end, beta, rng, labels)
+    pairs = np.empty(T - 1, labels.dtype)
+    log_z = chain.sample(*expand(scores, allowed, start, end), beta, rng, pairs)
+    _labels(pairs, K, labels)
+    return log_z

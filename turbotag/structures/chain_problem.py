@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from turbotag.structures import chain, chain2, mixture, multiclass, sparse
+from turbotag.structures import chain, chain2, chain_cliques, cliques, mixture, multiclass, sparse
 
 INFERENCE = (multiclass, chain, chain2)  # by order
 
@@ -48,6 +48,8 @@ class ChainProblem:
         self.sentences, self.labels = sentences, gold
         self.offsets, self.rows, self.positions, self.values = occurrences
         self.mask = mask if mask is not None else chain.free(n_labels)
+        # what the verbs of structures/ are told of the label sequences
+        self.domain = self.mask if order else (n_labels,)
         self.lengths = np.diff(sentences)
         self.n_shared = sum(n_labels**o for o in range(2, order + 2))
         self._cuts = np.arange(int(self.lengths.max()) + 1) * n_labels
@@ -84,11 +86,10 @@ class ChainProblem:
     ) -> tuple[float, np.ndarray]:
         """(log Z(beta theta)/beta, marginals) of any potentials; beta is the loss's by default."""
         nu = self._nu[: theta.size]
-        T, beta = int(self.lengths[i]), self.beta if beta is None else beta
-        inference = INFERENCE[self.order]
+        beta = self.beta if beta is None else beta
         if beta == math.inf:
-            return inference.argmax(theta, T, self.K, *self.mask, nu), nu
-        return inference.forward_backward(theta, T, self.K, beta, *self.mask, nu) / beta, nu
+            return BEST[self.order](theta, *self.domain, nu), nu
+        return INFERENCE[self.order].marginals(theta, *self.domain, beta, nu) / beta, nu
 
     def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
         """theta = s + gamma p."""
@@ -101,23 +102,10 @@ class ChainProblem:
     def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(theta, stats (m, parts)): the m <= k structures of largest theta'z_y, best first."""
         theta = self.potentials(i, W)
-        T, K = int(self.lengths[i]), self.K
-        allowed, start, end = self.mask
-        u, trans = theta[: T * K].reshape(T, K), np.zeros((K, K))
-        if self.order:
-            trans = theta[T * K :][: K * K].reshape(K, K)
-        paired = self.order == 2 and T > 1
-        if paired:
-            pairs, allowed, start, end = chain2.expand(theta, T, K, *self.mask)
-            u = pairs[: (T - 1) * K * K].reshape(T - 1, K * K)
-            trans = pairs[(T - 1) * K * K :].reshape(K * K, K * K)
-        bars = chain.barred(allowed), chain.barred(start), chain.barred(end)
-        paths, _ = chain.kbest(u, trans + bars[0], bars[1], bars[2], k)
-        if paired:
-            paths = np.concatenate([paths[:, :1] // K, paths % K], axis=1)
-        stats = np.empty((len(paths), theta.size))
-        for path, z in zip(paths, stats, strict=True):
-            _indicator(np.ascontiguousarray(path), K, self.order, z)
+        found, _ = INFERENCE[self.order].kbest(theta, *self.domain, k)
+        stats = np.empty((len(found), theta.size))
+        for labels, z in zip(found, stats, strict=True):
+            INFERENCE[self.order].indicator(labels, self.K, z)
         return theta, stats
 
     def _potentials(self, i: int, W: np.ndarray, gamma: float, scale: float = 1.0) -> np.ndarray:
@@ -142,7 +130,7 @@ class ChainProblem:
         """z: the stats of the right answer."""
         z = self._gold[: self.size(i)]
         a, b = self.sentences[i], self.sentences[i + 1]
-        _indicator(self.labels[a:b], self.K, self.order, z)
+        INFERENCE[self.order].indicator(self.labels[a:b], self.K, z)
         return z
 
     def cost(self, i: int, stats: np.ndarray) -> float:
@@ -215,47 +203,45 @@ class ChainProblem:
         return self.order == 1 and math.isfinite(self.beta)
 
     def clique_size(self, i: int) -> int:
-        return chain.clique_size(int(self.lengths[i]), self.K)
+        return chain_cliques.size(int(self.lengths[i]), self.K)
 
     def clique_oracle(
         self, i: int, W: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """(value, theta), and the clique marginals and their logs into nu and log_nu."""
         theta = self.potentials(i, W)
-        T = int(self.lengths[i])
-        log_z = chain.clique_marginals(theta, T, self.K, self.beta, *self.mask, nu, log_nu)
+        log_z = chain_cliques.marginals(theta, *self.mask, self.beta, nu, log_nu)
         return log_z / self.beta, theta
 
     def clique_uniform(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
         """The uniform distribution over the label sequences."""
-        T = int(self.lengths[i])
-        chain.clique_marginals(np.zeros(self.size(i)), T, self.K, 1.0, *self.mask, nu, log_nu)
+        chain_cliques.marginals(np.zeros(self.size(i)), *self.mask, 1.0, nu, log_nu)
 
     def clique_gold(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
         """The gold sequence as clique marginals."""
         a, b = self.sentences[i], self.sentences[i + 1]
-        _gold_cliques(self.labels[a:b], self.K, nu, log_nu)
+        chain_cliques.gold(self.labels[a:b], self.K, nu, log_nu)
 
     def clique_stats(self, i: int, mu: np.ndarray) -> np.ndarray:
         stats = np.empty(self.size(i))
-        chain.clique_stats(mu, int(self.lengths[i]), self.K, stats)
+        chain_cliques.stats(mu, int(self.lengths[i]), self.K, stats)
         return stats
 
     def clique_entropy(self, i: int, mu: np.ndarray, log_mu: np.ndarray) -> float:
-        return chain.clique_entropy(mu, log_mu, int(self.lengths[i]), self.K)
+        return chain_cliques.entropy(mu, log_mu, int(self.lengths[i]), self.K)
 
     def clique_kl(
         self, i: int, mu: np.ndarray, log_mu: np.ndarray, nu: np.ndarray, log_nu: np.ndarray
     ) -> tuple[float, float]:
-        return chain.clique_kl(mu, log_mu, nu, log_nu, int(self.lengths[i]), self.K)
+        return chain_cliques.kl(mu, log_mu, nu, log_nu, int(self.lengths[i]), self.K)
 
     def clique_line(
         self, i: int, mu: np.ndarray, nu: np.ndarray, eta: float
     ) -> tuple[float, float]:
-        return chain.clique_line(mu, nu, eta, int(self.lengths[i]), self.K)
+        return chain_cliques.line(mu, nu, eta, int(self.lengths[i]), self.K)
 
-    clique_exp = staticmethod(chain.clique_exp)
-    clique_mix = staticmethod(chain.clique_mix)
+    clique_exp = staticmethod(cliques.exponentials)
+    clique_mix = staticmethod(cliques.mix)
 
 
 # ---- Kernels ----------------------------------------------------------------------------------
@@ -281,16 +267,34 @@ def _potentials(
         u[t, labels[a + t]] -= gamma
 
 
+# The best labels as stats, one kernel for each order: a user compiles only what is used.
+
+
 @njit(cache=True, nogil=True)
-def _indicator(path, K, order, z):
-    if order == 0:
-        z[:] = 0.0
-        for t in range(path.size):
-            z[t * K + path[t]] = 1.0
-        return
-    chain.indicator(path, K, z)
-    if order == 2:
-        chain2.add_triples(path, K, z)
+def _best0(theta, K, nu):
+    labels = np.empty(theta.size // K, np.int32)
+    value = multiclass.argmax(theta, K, labels)
+    multiclass.indicator(labels, K, nu)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _best1(theta, allowed, start, end, nu):
+    labels = np.empty(chain.length(theta, start.size), np.int32)
+    value = chain.argmax(theta, allowed, start, end, labels)
+    chain.indicator(labels, start.size, nu)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _best2(theta, allowed, start, end, nu):
+    labels = np.empty(chain2.length(theta, start.size), np.int32)
+    value = chain2.argmax(theta, allowed, start, end, labels)
+    chain2.indicator(labels, start.size, nu)
+    return value
+
+
+BEST = (_best0, _best1, _best2)  # by order
 
 
 @njit(cache=True, nogil=True)
@@ -333,15 +337,3 @@ def _radius_sq(offsets, rows, values, lengths):
                 total += run * run
         out[i] = 2.0 * (total + (lengths[i] - 1.0) ** 2)
     return out
-
-
-@njit(cache=True, nogil=True)
-def _gold_cliques(path, K, nu, log_nu):
-    T = path.size
-    nu[:] = 0.0
-    for t in range(T):
-        nu[t * K + path[t]] = 1.0
-        if t > 0:
-            nu[T * K + ((t - 1) * K + path[t - 1]) * K + path[t]] = 1.0
-    for i in range(nu.size):
-        log_nu[i] = 0.0 if nu[i] > 0.0 else chain.LOG_ZERO

@@ -81,7 +81,7 @@ def _begin(theta, moved, p):
 
 
 @njit(cache=True, nogil=True)
-def bound(theta, moved, p, beta, single_root, rounds, damping, tolerance, pi, nu):
+def bound(theta, moved, p, single_root, beta, rounds, damping, tolerance, pi, nu):
     """(bound of log Z(beta theta), rounds made, largest disagreement); pi and nu (3E + others,).
 
     `moved` (3E,) is added to the even split to begin with; the empty array is nothing.
@@ -104,7 +104,7 @@ def bound(theta, moved, p, beta, single_root, rounds, damping, tolerance, pi, nu
     while True:
         for e in range(E):
             scores[p.heads[e], p.mods[e]] = t[e] / c_t
-        value = c_t * tree.marginals_in(space, scores, 1.0, single_root, mu)
+        value = c_t * tree.marginals_in(space, scores, single_root, 1.0, mu)
         lean = u.copy()
         value += _lean(q, tau, p, lean)
         value += c_a * automata(lean / c_a, v / c_a, s, g, p, mu_u, mu_v, mu_s, mu_g)

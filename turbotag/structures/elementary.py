@@ -1,4 +1,4 @@
-"""exp and log that LLVM can vectorise, log-odds, and exp of what is a log-probability.
+"""exp and log that LLVM can vectorise, log-odds, probabilities, expectations.
 
 A call of the C library stops the vectoriser: 5 to 8 ns for each number. Written out in arithmetic
 and bit operations, four or eight numbers go at once. Errors stay within 2 units in the last place
@@ -13,6 +13,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+
+# fastmath flags of the kernels: LLVM may vectorise sums; infinities and NaN stay exact
+FAST = {"reassoc", "contract", "nsz"}
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490  # ln 2 = high + low; high * n is exact for |n| < 2048
@@ -113,3 +116,13 @@ def sigmoid(x):
 def probability(x):
     """exp(x), where only rounding errors of large scores can make x positive."""
     return math.exp(min(x, 0.0))
+
+
+@njit(cache=True, nogil=True)
+def expectation(scores, mu):
+    """scores'mu over the parts that can occur: the scores of others may be -inf or NaN."""
+    total = 0.0
+    for s, m in zip(scores.flat, mu.flat):  # noqa: B905 (numba's zip knows no strict)
+        if m > 0.0:
+            total += s * m
+    return total

@@ -14,12 +14,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from turbotag.structures.elementary import log
+from turbotag.structures.elementary import FAST, log
 
 TINY = 1e-300
 PRECISION = 1e-3  # of the gap: where the slope is this small the search ends
 MAX_NEWTON = 20
-FAST = {"reassoc", "contract", "nsz"}
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

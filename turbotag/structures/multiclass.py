@@ -1,22 +1,25 @@
 """Labels that do not depend on each other: a chain without transitions (order 0).
 
-The labels of all arcs of a sentence are one instance: Z is the product over its words.
+The labels of all arcs of a sentence are one instance: Z is the product over its T words. Scores and
+stats are a flat vector of T*K numbers.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import njit
 
 from turbotag.structures import chain
-from turbotag.structures.elementary import exp
+from turbotag.structures.elementary import FAST, exp, expectation
 
 
-@njit(cache=True, nogil=True, fastmath=chain.FAST, error_model="numpy")
-def forward_backward(theta, T, K, beta, allowed, start, end, nu):
-    """log Z of beta*theta, and softmax(beta theta[t]) into nu; the mask is not looked at."""
-    u, out = theta.reshape(T, K), nu.reshape(T, K)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def marginals(scores, K, beta, mu):
+    """log Z of beta*scores, and softmax(beta scores[t]) into mu."""
+    T = scores.size // K
+    u, out = scores.reshape(T, K), mu.reshape(T, K)
     log_z = 0.0
     for t in range(T):
         row, to = u[t], out[t]
@@ -31,13 +34,51 @@ def forward_backward(theta, T, K, beta, allowed, start, end, nu):
 
 
 @njit(cache=True, nogil=True)
-def argmax(theta, T, K, allowed, start, end, nu):
-    """The best label of every word as stats; returns the score."""
-    u, out = theta.reshape(T, K), nu.reshape(T, K)
-    value = 0.0
-    nu[:] = 0.0
+def log_partition(scores, K, beta):
+    """log Z of beta*scores."""
+    return marginals(scores, K, beta, np.empty_like(scores))
+
+
+@njit(cache=True, nogil=True)
+def entropy(scores, K, beta):
+    """H = log Z - beta * expected score."""
+    mu = np.empty_like(scores)
+    return marginals(scores, K, beta, mu) - beta * expectation(scores, mu)
+
+
+@njit(cache=True, nogil=True)
+def argmax(scores, K, labels):
+    """The sum of the best labels' scores, and the labels (T,)."""
+    T = scores.size // K
+    u, value = scores.reshape(T, K), 0.0
     for t in range(T):
-        k = u[t].argmax()
-        out[t, k] = 1.0
-        value += u[t, k]
+        labels[t] = u[t].argmax()
+        value += u[t, labels[t]]
     return value
+
+
+@njit(cache=True, nogil=True)
+def indicator(labels, K, stats):
+    """The stats of one label for each word."""
+    stats[:] = 0.0
+    for t in range(labels.size):
+        stats[t * K + labels[t]] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def kbest(scores, K, n_best):
+    """(labels (m, T), scores (m,)) of the m <= n_best best sequences, best first."""
+    chained = np.zeros(scores.size + K * K)  # transitions of score 0
+    chained[: scores.size] = scores
+    return chain.kbest(chained, *chain.free(K), n_best)
+
+
+@njit(cache=True, nogil=True)
+def sample(scores, K, beta, rng, labels):
+    """Draw a label for each word with probability proportional to exp(beta * score) into labels
+    (T,), by a NumPy Generator; returns log Z."""
+    mu = np.empty_like(scores)
+    log_z = marginals(scores, K, beta, mu)
+    for t in range(labels.size):
+        labels[t] = chain.draw(mu[t * K : (t + 1) * K], rng)
+    return log_z

@@ -19,9 +19,9 @@ import math
 import numpy as np
 from numba import njit
 
-from turbotag.structures.chain import FAST, LOG_ZERO, TINY, clique_exp
-from turbotag.structures.elementary import exp, log
-from turbotag.structures.tree import certain, resolved
+from turbotag.structures import lawler
+from turbotag.structures.elementary import FAST, exp, expectation, log
+from turbotag.structures.tree import indicator, resolved
 
 # One recursion for three semirings (Goodman 1999): probabilities, their logs, the best score.
 PLAIN, LOG, BEST = 0, 1, 2
@@ -30,8 +30,6 @@ PLAIN, LOG, BEST = 0, 1, 2
 # overflow. Else the logs serve.
 SMALLEST, LARGEST = 1e-140, 1e140
 LOG_SMALLEST = math.log(SMALLEST)
-
-JOINT, COMPLETE = 0, 1  # kinds of items that a clique vector holds
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -70,7 +68,7 @@ def _times(a, b, semiring):
 
 
 @njit(cache=True, nogil=True)
-def _usable(h, e, n, single_root):
+def usable(h, e, n, single_root):
     """Whether complete[h, e] occurs in a tree. A single root: 0 takes its only modifier in the
     step to complete[0, n], so that nothing can be built on a shorter span of 0."""
     return e == n or not single_root if h == 0 else e > 0
@@ -99,10 +97,10 @@ def inside(theta, single_root, semiring):
             both = _sum(complete[i, i:j], complete[j, i + 1 : j + 1], semiring)
             joint[i, j] = both
             incomplete[i, j] = _times(both, theta[i, j], semiring)
-            if _usable(i, j, n, single_root):
+            if usable(i, j, n, single_root):
                 x, y = incomplete[i, i + 1 : j + 1], by_end[j, i + 1 : j + 1]
                 complete[i, j] = by_end[j, i] = _sum(x, y, semiring)
-            if _usable(j, i, n, single_root):
+            if usable(j, i, n, single_root):
                 incomplete[j, i] = _times(both, theta[j, i], semiring)
                 x, y = incomplete[j, i:j], by_end[i, i:j]
                 complete[j, i] = by_end[i, j] = _sum(x, y, semiring)
@@ -132,7 +130,7 @@ def outside(theta, single_root, semiring, incomplete, complete):
     for width in range(n, 0, -1):
         for i in range(n + 1 - width):
             j = i + width
-            if _usable(i, j, n, single_root):
+            if usable(i, j, n, single_root):
                 around = _sum(out_by_end[j, :i], by_modifier[i, :i], semiring)
                 if j < n:
                     wider = _sum(out_joint[i, j + 1 :], by_end[j + 1, j + 1 :], semiring)
@@ -142,7 +140,7 @@ def outside(theta, single_root, semiring, incomplete, complete):
                 out_complete[i, j] = out_by_end[j, i] = around
             out_incomplete[i, j] = _sum(out_complete[i, j:], complete[j, j:], semiring)
             both = _times(out_incomplete[i, j], theta[i, j], semiring)
-            if _usable(j, i, n, single_root):
+            if usable(j, i, n, single_root):
                 around = _sum(out_by_end[i, j + 1 :], by_modifier[j, j + 1 :], semiring)
                 wider = _sum(out_joint[j, :i], by_end[i - 1, :i], semiring)
                 out_complete[j, i] = out_by_end[i, j] = _plus(around, wider, semiring)
@@ -155,7 +153,7 @@ def outside(theta, single_root, semiring, incomplete, complete):
 
 
 @njit(cache=True, nogil=True)
-def _shifted(scores, beta):
+def shifted(scores, beta):
     """(theta, shift): theta[h, m] = beta*(scores[h, m] - max over h), which is at most 0 and
     changes log Z by the shift, as every word has one head; -inf where a word can have none."""
     n = scores.shape[0] - 1
@@ -184,7 +182,7 @@ def _fits(chart):
 
 
 @njit(cache=True, nogil=True)
-def _charts(theta, single_root):
+def charts(theta, single_root):
     """(semiring, inside charts, outside charts): PLAIN where the numbers fit, else LOG."""
     fits = True
     for v in theta.flat:
@@ -202,16 +200,16 @@ def _charts(theta, single_root):
 
 
 @njit(cache=True, nogil=True)
-def inside_outside(scores, single_root, beta, marginals):
-    """Returns log_partition of the potentials beta*scores and writes the arc marginals, (n+1, n+1);
-    -inf and zeros where there is no tree.
+def marginals(scores, single_root, beta, mu):
+    """log Z of beta*scores, and the probability of every arc into mu (n+1, n+1); -inf and zeros if
+    there is no tree.
 
-    marginals[h, m] = incomplete[h, m] * out_incomplete[h, m] / Z
+    mu[h, m] = incomplete[h, m] * out_incomplete[h, m] / Z
     """
     n = scores.shape[0] - 1
-    marginals[:] = 0.0
-    theta, shift = _shifted(scores, beta)
-    semiring, (_, incomplete, complete), (_, out_incomplete, _) = _charts(theta, single_root)
+    mu[:] = 0.0
+    theta, shift = shifted(scores, beta)
+    semiring, (_, incomplete, complete), (_, out_incomplete, _) = charts(theta, single_root)
     z = complete[0, n]
     log_z = (math.log(z) if z > 0.0 else -np.inf) if semiring == PLAIN else z
     if log_z + shift == -np.inf:
@@ -219,15 +217,28 @@ def inside_outside(scores, single_root, beta, marginals):
     for h in range(n + 1):
         for m in range(1, n + 1):
             if semiring == PLAIN:
-                marginals[h, m] = incomplete[h, m] * out_incomplete[h, m] / z
+                mu[h, m] = incomplete[h, m] * out_incomplete[h, m] / z
             else:
-                marginals[h, m] = math.exp(min(incomplete[h, m] + out_incomplete[h, m] - z, 0.0))
-    if semiring == PLAIN or resolved(marginals):
+                mu[h, m] = math.exp(min(incomplete[h, m] + out_incomplete[h, m] - z, 0.0))
+    if semiring == PLAIN or resolved(mu):
         return log_z + shift
     heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
     log_z = beta * argmax(scores, single_root, heads)
-    certain(heads, marginals)
+    indicator(heads, mu)
     return log_z
+
+
+@njit(cache=True, nogil=True)
+def log_partition(scores, single_root, beta):
+    """log Z of beta*scores."""
+    return marginals(scores, single_root, beta, np.empty_like(scores))
+
+
+@njit(cache=True, nogil=True)
+def entropy(scores, single_root, beta):
+    """H = log Z - beta * expected score."""
+    mu = np.empty_like(scores)
+    return marginals(scores, single_root, beta, mu) - beta * expectation(scores, mu)
 
 
 # ---- One tree: the best, or a random one --------------------------------------------------------
@@ -283,163 +294,19 @@ def argmax(scores, single_root, heads):
     return value
 
 
+def kbest(scores: np.ndarray, single_root: bool, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(heads (m, n), scores (m,)) of the m <= k best trees, best first."""
+    return lawler.kbest(argmax, scores, single_root, k)
+
+
 @njit(cache=True, nogil=True)
-def sample(scores, single_root, beta, uniforms, heads):
-    """Draw a tree from the Gibbs distribution, with uniforms (2n,) from [0, 1), into heads (n,);
-    returns log_partition, -inf and heads of 0 if there is none."""
-    theta, shift = _shifted(scores, beta)
+def sample(scores, single_root, beta, rng, heads):
+    """Draw a tree with probability proportional to exp(beta * score) into heads (n,), by a NumPy
+    Generator; returns log Z, -inf and heads of 0 if there is no tree."""
+    theta, shift = shifted(scores, beta)
     _, incomplete, complete = inside(theta, single_root, LOG)
     log_z = complete[0, heads.size] + shift
     heads[:] = 0
     if log_z > -np.inf:
-        _derive(incomplete, complete, uniforms, heads)
+        _derive(incomplete, complete, rng.random(2 * heads.size), heads)
     return log_z
-
-
-# ---- Cliques: what the exact dual of Le Priol et al. (2018) stores ------------------------------
-# A distribution over trees is given by the marginals of the hyperedges of the forest: an item and
-# the k of one term of its recurrence. Those of an item sum to its own marginal, and
-#     p(hyperedge | item) = m_hyperedge / m_item
-# from the top down is a distribution over trees that has these marginals. By the chain rule
-#     H = sum_items m_item H(p(. | item)) = -sum_hyperedges m log m + sum_items m log m,
-# which is -sum_p c_p m_p log m_p for the counting numbers c = +1 at hyperedges and -1 at items. A
-# Gibbs distribution has this form, so its H is log Z - beta*scores'm. H is concave in m: each
-# -m_hyperedge log(m_hyperedge / m_item) is, as a relative entropy, and m_item is linear in the
-# hyperedges. So the entropy of the mixture (1 - eta) mu + eta nu is at least the mixture of the
-# entropies. Items with no choice (incomplete, which is joint and an arc) add nothing and are left
-# out, and so are the spans that `_usable` excludes: no number of the vector is 0 for all scores.
-
-
-@njit(cache=True, nogil=True)
-def items(n, single_root):
-    """The order of a clique vector: a row (kind, h, e, low, high, at) for each item joint[h, e] or
-    complete[h, e]. Its marginal is at `at`, those of its hyperedges, low <= k < high, follow."""
-    rows, at = [], 0
-    for i in range(n):
-        for j in range(i + 1, n + 1):
-            last = 1 if i == 0 and single_root else j  # 0 has no complete[0, k] but k = 0
-            for kind, h, e, low, high in (
-                (JOINT, i, j, i, last),
-                (COMPLETE, i, j, i + 1, j + 1),
-                (COMPLETE, j, i, i, j),
-            ):
-                if kind == JOINT or _usable(h, e, n, single_root):
-                    rows.append((kind, h, e, low, high, at))
-                    at += 1 + high - low
-    return rows
-
-
-@njit(cache=True, nogil=True)
-def clique_size(n, single_root):
-    _, _, _, low, high, at = items(n, single_root)[-1]
-    return at + 1 + high - low
-
-
-@njit(cache=True, nogil=True)
-def counting(n, single_root):
-    """The counting numbers c (formula above)."""
-    c = np.ones(clique_size(n, single_root))
-    for row in items(n, single_root):
-        c[row[5]] = -1.0
-    return c
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _logs(chart):
-    for i in range(chart.size):
-        v = chart.flat[i]
-        chart.flat[i] = log(v) if v > 0.0 else -np.inf
-
-
-@njit(cache=True, nogil=True)
-def clique_marginals(scores, single_root, beta, mu, log_mu):
-    """Marginals and their logs; returns log_partition, -inf and zeros if there is no tree."""
-    n = scores.shape[0] - 1
-    theta, shift = _shifted(scores, beta)
-    semiring, inner, outer = _charts(theta, single_root)
-    joint, incomplete, complete = inner
-    out_joint, _, out_complete = outer
-    if semiring == PLAIN:
-        for chart in (joint, incomplete, complete, out_joint, out_complete):
-            _logs(chart)
-    log_z = complete[0, n]
-    if log_z + shift == -np.inf:
-        mu[:] = 0.0
-        log_mu[:] = LOG_ZERO
-        return -np.inf
-    by_end = complete.T.copy()
-    for kind, h, e, low, high, at in items(n, single_root):
-        if kind == JOINT:
-            item, around = joint[h, e], out_joint[h, e] - log_z
-            x, y = complete[h, low:high], complete[e, low + 1 : high + 1]
-        else:
-            item, around = complete[h, e], out_complete[h, e] - log_z
-            x, y = incomplete[h, low:high], by_end[e, low:high]
-        log_mu[at] = min(max(item + around, LOG_ZERO), 0.0)
-        to = log_mu[at + 1 : at + 1 + high - low]
-        for k in range(to.size):
-            to[k] = min(max(x[k] + y[k] + around, LOG_ZERO), 0.0)
-    clique_exp(log_mu, mu)
-    return log_z + shift
-
-
-@njit(cache=True, nogil=True)
-def clique_gold(heads, single_root, mu, log_mu):
-    """The derivation of one tree; returns 0, or -inf if it is not a projective tree.
-
-    It is the Gibbs distribution where only the arcs of the tree are allowed.
-    """
-    n = heads.size
-    scores = np.full((n + 1, n + 1), -np.inf)
-    for m in range(1, n + 1):
-        scores[heads[m - 1], m] = 0.0
-    return clique_marginals(scores, single_root, 1.0, mu, log_mu)
-
-
-@njit(cache=True, nogil=True)
-def clique_stats(mu, n, single_root, stats):
-    """The arc marginals (n+1, n+1) of a clique distribution.
-
-    stats[h, k] = sum_e of the hyperedges incomplete[h, k] * complete[k, e] of complete[h, e]
-    """
-    stats[:] = 0.0
-    for kind, h, _, low, high, at in items(n, single_root):
-        if kind == COMPLETE:
-            to, edges = stats[h, low:high], mu[at + 1 : at + 1 + high - low]
-            for k in range(to.size):
-                to[k] += edges[k]
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def clique_entropy(mu, log_mu, c):
-    """Entropy of a clique distribution (formula above)."""
-    total = 0.0
-    for p in range(mu.size):
-        total -= c[p] * mu[p] * log_mu[p]
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def clique_kl(mu, log_mu, nu, log_nu, c):
-    """(KL(mu || nu), KL(nu || mu)), term by term: H and log Z would cancel in the difference."""
-    one, two = 0.0, 0.0
-    for p in range(mu.size):
-        ratio = c[p] * (log_mu[p] - log_nu[p])
-        one += mu[p] * ratio
-        two -= nu[p] * ratio
-    return one, two
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def clique_line(mu, nu, eta, c):
-    """First and second derivative in eta of the entropy of m = (1 - eta) mu + eta nu.
-
-    With d = nu - mu: H' = -sum_p c_p d_p log m_p and H'' = -sum_p c_p d_p^2 / m_p.
-    """
-    first, second = 0.0, 0.0
-    for p in range(mu.size):
-        m = max((1.0 - eta) * mu[p] + eta * nu[p], TINY)
-        d = nu[p] - mu[p]
-        first -= c[p] * d * log(m)
-        second -= c[p] * d * d / m
-    return first, second

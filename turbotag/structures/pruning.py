@@ -52,10 +52,7 @@ def prune(
     scores = matrix(theta, *full(n))
     mu, best = np.empty_like(scores), np.empty(n, np.int32)
     # not in a kernel: each would have to be compiled for the other
-    if decoder == "projective":
-        projective.inside_outside(scores, single_root, 1.0, mu)
-    else:
-        tree.marginals(scores, 1.0, single_root, mu)
+    (projective if decoder == "projective" else tree).marginals(scores, single_root, 1.0, mu)
     (tree if decoder == "nonprojective" else projective).argmax(scores, single_root, best)
     return _probable(mu, best, limit, ratio)
 

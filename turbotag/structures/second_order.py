@@ -1,16 +1,20 @@
-"""Approximate inference over second-order trees by name: what training and parsing both call."""
+"""Approximate inference over second-order trees: what training and parsing both call.
+
+Scores and stats are one vector over the parts of a sentence (structures/parts), marginals are
+called beliefs. There are no k-best lists and no samples.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from turbotag.structures import belief_propagation, convex_bound, projective, pruning, tree
-from turbotag.structures.elementary import sigmoid
+from turbotag.structures.elementary import expectation, sigmoid
 from turbotag.structures.parts import Parts
 
 ENTROPIES = ("convex", "bethe")
@@ -48,52 +52,76 @@ class Approximation:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def bethe(
-        self, theta: np.ndarray, p: Parts, beta: float, single_root: bool, nu: np.ndarray
-    ) -> tuple[float, int, float]:
-        """(log Z(beta theta), rounds made, residual); beliefs into nu."""
-        limits = self.rounds, self.damping, self.tolerance
-        result: tuple[float, int, float] = belief_propagation.bethe(
-            theta, p, beta, single_root, True, *limits, nu
+
+class Domain(NamedTuple):
+    """The trees over the candidate arcs of a sentence, and how sums over them are approximated."""
+
+    parts: Parts
+    single_root: bool
+    approximation: Approximation
+
+
+# ---- Sums ----------------------------------------------------------------------------------------
+
+
+def marginals(scores: np.ndarray, domain: Domain, beta: float, mu: np.ndarray) -> float:
+    """log Z of beta*scores, and the beliefs of all parts into mu."""
+    if domain.approximation.entropy == "bethe":
+        return bethe(scores, domain, beta, mu)[0]
+    pi, nu = np.empty((2, scores.size + 2 * domain.parts.heads.size))
+    value, _, _ = bound(scores, None, domain, beta, pi, nu)
+    mu[:] = convex_bound.together(nu, domain.parts)
+    return beta * value
+
+
+def log_partition(scores: np.ndarray, domain: Domain, beta: float) -> float:
+    """log Z of beta*scores."""
+    return marginals(scores, domain, beta, np.empty_like(scores))
+
+
+def entropy(scores: np.ndarray, domain: Domain, beta: float) -> float:
+    """H = log Z - beta * expected score."""
+    mu = np.empty_like(scores)
+    log_z = marginals(scores, domain, beta, mu)
+    return log_z - beta * expectation(scores, mu)
+
+
+def bethe(
+    scores: np.ndarray, domain: Domain, beta: float, nu: np.ndarray
+) -> tuple[float, int, float]:
+    """(Bethe's log Z(beta scores), rounds made, residual); beliefs into nu."""
+    p, single_root, a = domain
+    limits = a.rounds, a.damping, a.tolerance
+    result: tuple[float, int, float] = belief_propagation.bethe(
+        scores, p, single_root, beta, True, *limits, nu
+    )
+    return result
+
+
+def bound(
+    scores: np.ndarray,
+    held: np.ndarray | None,
+    domain: Domain,
+    beta: float,
+    pi: np.ndarray,
+    nu: np.ndarray,
+) -> tuple[float, int, float]:
+    """(bound of log Z(beta scores)/beta, rounds made, residual); pi and nu of all roles.
+
+    held: what moves the split from an even one, which is then left as it is (residual 0).
+    """
+    p, single_root, a = domain
+    moved, rounds = (EVEN, a.rounds) if held is None else (held, 0)
+    if beta == math.inf:
+        heads = np.empty(p.cuts.size - 1, np.int32)
+        value, score, made = convex_bound.maximum(
+            scores, moved, p, single_root, rounds, False, pi, nu, heads
         )
-        return result
-
-    def bound(
-        self,
-        theta: np.ndarray,
-        held: np.ndarray | None,
-        p: Parts,
-        beta: float,
-        single_root: bool,
-        pi: np.ndarray,
-        nu: np.ndarray,
-    ) -> tuple[float, int, float]:
-        """(bound of log Z(beta theta)/beta, rounds made, residual); pi and nu of all roles.
-
-        held: what moves the split from an even one, which is then left as it is (residual 0).
-        """
-        moved, rounds = (EVEN, self.rounds) if held is None else (held, 0)
-        if beta == math.inf:
-            heads = np.empty(p.cuts.size - 1, np.int32)
-            value, score, made = convex_bound.maximum(
-                theta, moved, p, single_root, rounds, False, pi, nu, heads
-            )
-            return value, made, 0.0 if held is not None or proves(value, score) else 1.0
-        value, made, residual = convex_bound.bound(
-            theta, moved, p, beta, single_root, rounds, self.damping, self.tolerance, pi, nu
-        )
-        return value / beta, made, residual if held is None else 0.0
-
-    def beliefs(self, theta: np.ndarray, p: Parts, beta: float, single_root: bool) -> np.ndarray:
-        """Of all arcs."""
-        if self.entropy == "bethe":
-            nu = np.empty(theta.size)
-            self.bethe(theta, p, beta, single_root, nu)
-        else:
-            pi, roles = np.empty((2, theta.size + 2 * p.heads.size))
-            self.bound(theta, None, p, beta, single_root, pi, roles)
-            nu = convex_bound.together(roles, p)
-        return nu[: p.heads.size]
+        return value, made, 0.0 if held is not None or proves(value, score) else 1.0
+    value, made, residual = convex_bound.bound(
+        scores, moved, p, single_root, beta, rounds, a.damping, a.tolerance, pi, nu
+    )
+    return value / beta, made, residual if held is None else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -154,26 +182,34 @@ def _root_shift(odds):
             x = middle
 
 
+# ---- One tree ------------------------------------------------------------------------------------
+
+
+def argmax(scores: np.ndarray, domain: Domain, heads: np.ndarray) -> float:
+    """The score of the best tree that was found, and it into heads (n,)."""
+    return best_tree(scores, domain, heads)[0]
+
+
+def best_tree(scores: np.ndarray, domain: Domain, heads: np.ndarray) -> tuple[float, bool]:
+    """(score, whether no tree has a larger one) of the best tree that dual decomposition finds, and
+    it into heads (n,)."""
+    p = domain.parts
+    pi, nu = np.empty((2, scores.size + 2 * p.heads.size))
+    bound, score, _ = convex_bound.maximum(
+        scores, EVEN, p, domain.single_root, MAP_ROUNDS, True, pi, nu, heads
+    )
+    return score, proves(bound, score)
+
+
 def proves(bound: float, score: float) -> bool:
     """Whether an upper bound says that no tree has a larger score."""
     return bound - score <= convex_bound.OPTIMAL * max(1.0, abs(score))
 
 
 def least_risk(
-    beliefs: np.ndarray, p: Parts, single_root: bool, is_projective: bool = False
-) -> np.ndarray:
-    """(n,) heads of the tree, or the projective tree, with the largest sum of arc beliefs."""
-    heads = np.empty(p.cuts.size - 1, np.int32)
-    scores = pruning.matrix(beliefs, p.cuts, p.heads)
-    (projective if is_projective else tree).argmax(scores, single_root, heads)
-    return heads
-
-
-def best_tree(theta: np.ndarray, p: Parts, single_root: bool) -> tuple[np.ndarray, bool]:
-    """Heads of the tree with the largest score, by dual decomposition; whether that is proven."""
-    heads = np.empty(p.cuts.size - 1, np.int32)
-    pi, nu = np.empty((2, theta.size + 2 * p.heads.size))
-    bound, score, _ = convex_bound.maximum(
-        theta, EVEN, p, single_root, MAP_ROUNDS, True, pi, nu, heads
-    )
-    return heads, proves(bound, score)
+    beliefs: np.ndarray, domain: Domain, heads: np.ndarray, is_projective: bool = False
+) -> float:
+    """The largest sum of arc beliefs of a tree, or of a projective tree, and it into heads (n,)."""
+    p, decoder = domain.parts, projective if is_projective else tree
+    scores = pruning.matrix(beliefs[: p.heads.size], p.cuts, p.heads)
+    return decoder.argmax(scores, domain.single_root, heads)

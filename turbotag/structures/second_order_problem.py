@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.structures import convex_bound, parts
+from turbotag.structures import convex_bound, parts, second_order
 from turbotag.structures.arc_problem import ArcProblem, Arcs, scores_of
 from turbotag.structures.parts import Parts
-from turbotag.structures.second_order import Approximation, best_tree, least_risk
+from turbotag.structures.second_order import Approximation, Domain
 
 NOISE = 1e-9  # a loss nearer to 0 is 0
 
@@ -52,6 +52,9 @@ class SecondOrderProblem(ArcProblem):
         longest = int(self._size.max())
         self._theta, self._nu, self._z = np.empty(longest), np.empty(longest), np.empty(longest)
         self._tally = np.zeros(4)
+
+    def _domain(self, i: int) -> Domain:
+        return Domain(self.parts[i], self.single_root, self.approximation)
 
     def _note(self, loss: float, rounds: int, residual: float) -> None:
         self._tally += 1.0, loss < -NOISE, rounds, residual > self.approximation.tolerance
@@ -99,9 +102,7 @@ class BetheProblem(SecondOrderProblem):
     ) -> tuple[float, np.ndarray, np.ndarray]:
         theta = self.potentials(i, W, scale)
         nu = self._nu[: theta.size]
-        log_z, rounds, residual = self.approximation.bethe(
-            theta, self.parts[i], self.beta, self.single_root, nu
-        )
+        log_z, rounds, residual = second_order.bethe(theta, self._domain(i), self.beta, nu)
         value = log_z / self.beta
         self._note(value - theta[self._gold_parts[i]].sum(), rounds, residual)
         return value, theta, nu
@@ -157,8 +158,8 @@ class BoundProblem(SecondOrderProblem):
         pi, nu = self._pi[:size], self._nu[:size]
         cuts = self._split_cuts
         held = None if self.splits is None else self.splits[cuts[i] : cuts[i + 1]]
-        value, rounds, residual = self.approximation.bound(
-            theta, held, self.parts[i], self.beta, self.single_root, pi, nu
+        value, rounds, residual = second_order.bound(
+            theta, held, self._domain(i), self.beta, pi, nu
         )
         self._note(value - theta[self._gold_parts[i]].sum(), rounds, residual)
         return value, pi, nu
@@ -208,9 +209,11 @@ def believed_trees(
         theta = np.empty(parts.size(p))
         scores_of(i, begin, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
         begin += theta.size
+        domain = Domain(p, single_root, approximation)
         if beta == math.inf:
-            out[a:b] = best_tree(theta, p, single_root)[0]
+            second_order.argmax(theta, domain, out[a:b])
         else:
-            beliefs = approximation.beliefs(theta, p, beta, single_root)
-            out[a:b] = least_risk(beliefs, p, single_root, is_projective)
+            mu = np.empty_like(theta)
+            second_order.marginals(theta, domain, beta, mu)
+            second_order.least_risk(mu, domain, out[a:b], is_projective)
     return out

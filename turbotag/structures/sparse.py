@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-FAST = {"reassoc", "contract", "nsz"}
+from turbotag.structures.elementary import FAST
 
 
 @njit(cache=True, nogil=True)

@@ -18,20 +18,17 @@ by going through the same steps backwards; there a subtraction is left, so they 
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from turbotag.structures.elementary import exp
+from turbotag.structures import lawler
+from turbotag.structures.elementary import FAST, exp, expectation
 
 WIDEST = 600.0  # a larger range of scores goes through logs: e^-600 is still a normal number
 UNRESOLVED = 1e-3  # error of a sum of probabilities that is 1: scores of about 1e13 lead to it
-FAST = {"reassoc", "contract", "nsz"}
 
 
 class Space(NamedTuple):
@@ -48,17 +45,28 @@ def space(n):
 
 
 @njit(cache=True, nogil=True)
-def marginals(scores, beta, single_root, mu):
-    """log Z of beta*scores, and the probability of every arc into mu (n+1, n+1).
-
-    -inf, and mu = 0, if there is no tree.
-    """
-    return marginals_in(space(scores.shape[0] - 1), scores, beta, single_root, mu)
+def marginals(scores, single_root, beta, mu):
+    """log Z of beta*scores, and the probability of every arc into mu (n+1, n+1); -inf and zeros if
+    there is no tree."""
+    return marginals_in(space(scores.shape[0] - 1), scores, single_root, beta, mu)
 
 
 @njit(cache=True, nogil=True)
-def marginals_in(space, scores, beta, single_root, mu):
-    """The same without a new array, but where scores are hundreds apart."""
+def log_partition(scores, single_root, beta):
+    """log Z of beta*scores."""
+    return marginals(scores, single_root, beta, np.empty_like(scores))
+
+
+@njit(cache=True, nogil=True)
+def entropy(scores, single_root, beta):
+    """H = log Z - beta * expected score."""
+    mu = np.empty_like(scores)
+    return marginals(scores, single_root, beta, mu) - beta * expectation(scores, mu)
+
+
+@njit(cache=True, nogil=True)
+def marginals_in(space, scores, single_root, beta, mu):
+    """`marginals` without a new array, but where scores are hundreds apart."""
     n = scores.shape[0] - 1
     top = space.vectors[0]  # scores are taken relative to the best head of each word
     top[:] = 0.0
@@ -94,16 +102,16 @@ def marginals_in(space, scores, beta, single_root, mu):
         return log_z + common
     heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
     common = beta * argmax(scores, single_root, heads)
-    certain(heads, mu)
+    indicator(heads, mu)
     return common
 
 
 @njit(cache=True, nogil=True)
-def certain(heads, mu):
-    """Marginals of arcs where one tree has all the probability."""
-    mu[:] = 0.0
+def indicator(heads, stats):
+    """The arcs (n+1, n+1) of one tree."""
+    stats[:] = 0.0
     for m in range(heads.size):
-        mu[heads[m], m + 1] = 1.0
+        stats[heads[m], m + 1] = 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -133,18 +141,6 @@ def resolved(mu):
         for h in range(mu.shape[0]):
             mu[h, m] /= total
     return True
-
-
-@njit(cache=True, nogil=True)
-def entropy(scores, beta, single_root):
-    """H = log Z - beta * expected score, of the distribution over trees."""
-    mu = np.empty_like(scores)
-    total = marginals(scores, beta, single_root, mu)
-    for h in range(scores.shape[0]):
-        for m in range(1, scores.shape[0]):
-            if mu[h, m] > 0.0:
-                total -= beta * scores[h, m] * mu[h, m]
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -398,61 +394,24 @@ def _among(x, path, begin, end):
     return False
 
 
-Argmax = Callable[[np.ndarray, bool, np.ndarray], float]
-
-
-def kbest(
-    scores: np.ndarray, single_root: bool, k: int, best: Argmax = argmax
-) -> tuple[np.ndarray, np.ndarray]:
-    """(heads (m, n), scores (m,)) of the m <= k best trees, best first.
-
-    Lawler (1972): what remains of a set of trees without its best one is split by the first word
-    whose head differs, and the best of each part comes from `best` with arcs ruled out.
-    """
-    n = scores.shape[0] - 1
-    ties = itertools.count()
-    queue: list[tuple[float, int, np.ndarray, np.ndarray, int]] = []
-
-    def push(allowed: np.ndarray, fixed: int) -> None:
-        heads = np.empty(n, np.int32)
-        value = best(allowed, single_root, heads)
-        if value > -math.inf:
-            heapq.heappush(queue, (-value, next(ties), heads, allowed, fixed))
-            if len(queue) > 2 * k + 8:  # each holds a matrix, and only the k best can be answers
-                queue[:] = heapq.nsmallest(k, queue)
-
-    push(scores, 0)
-    found: list[np.ndarray] = []
-    values: list[float] = []
-    while queue and len(found) < k:
-        negative, _, heads, allowed, fixed = heapq.heappop(queue)
-        found.append(heads)
-        values.append(-negative)
-        if len(found) == k:
-            break
-        allowed = allowed.copy()
-        for m in range(fixed, n):  # words 1..m as here, word m+1 with another head
-            h = int(heads[m])
-            other = allowed.copy()
-            other[h, m + 1] = -np.inf
-            push(other, m)
-            keep = allowed[h, m + 1]
-            allowed[:, m + 1] = -np.inf
-            allowed[h, m + 1] = keep
-    return np.array(found, np.int32).reshape(len(found), n), np.array(values)
+def kbest(scores: np.ndarray, single_root: bool, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(heads (m, n), scores (m,)) of the m <= k best trees, best first."""
+    return lawler.kbest(argmax, scores, single_root, k)
 
 
 @njit(cache=True, nogil=True)
-def sample(scores, beta, single_root, rng, heads):
-    """A random tree with probability proportional to exp(beta * score): Wilson (1996).
+def sample(scores, single_root, beta, rng, heads):
+    """Draw a tree with probability proportional to exp(beta * score) into heads (n,), by a NumPy
+    Generator; returns log Z, -inf if there is no tree.
 
-    A loop-erased random walk from each word to the tree that is there already; `rng` is a numpy
-    Generator. Scores should not be hundreds apart: the walk would go round in circles for long.
+    Wilson (1996): a loop-erased random walk from each word to the tree that is there already.
+    Scores should not be hundreds apart: the walk would go round in circles for long.
     """
     n = scores.shape[0] - 1
     mu = np.empty((n + 1, n + 1))
-    if marginals(scores, beta, single_root, mu) == -np.inf:
-        return False
+    log_z = marginals(scores, single_root, beta, mu)
+    if log_z == -np.inf:
+        return log_z
     inside = np.zeros(n + 1, np.bool_)
     inside[0] = True
     if single_root:
@@ -486,4 +445,4 @@ def sample(scores, beta, single_root, rng, heads):
         while not inside[m]:
             inside[m] = True
             m = heads[m - 1]
-    return True
+    return log_z
