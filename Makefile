@@ -1,11 +1,15 @@
-# Everything runs in a virtual environment in .venv, made on first use.
+# Everything runs in a virtual environment in .venv, made on first use. `make help` lists the targets: what
+# follows ## on a target's line is its line of the list.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= corpora
 OUT    := build-demo
 
-.PHONY: demo test lint wheel lowest models bench optimizers parser second-order pipeline fuzz clean
+.PHONY: help demo test pythons lint wheel lowest models bench optimizers parser second-order pipeline fuzz clean
+
+help:  ## list the targets (the default)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,7 +19,7 @@ $(VENV)/.installed: pyproject.toml
 
 # Analyse a text with the shipped models and draw it; train taggers and a parser on the embedded
 # corpus, tag, parse, score and look inside.
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed  ## analyse a text, draw it, train on the embedded corpus, score
 	mkdir -p $(OUT)
 	@echo "== the shipped English pipeline: $(CURDIR)/$(OUT)/letter.html will hold the picture =="
 	$(BIN)/turbotag predict en data/demo/letter.txt --marginals --draw $(OUT)/letter.html \
@@ -42,16 +46,20 @@ demo: $(VENV)/.installed
 	@echo; echo "== inspect: what the entity model looks at =="
 	$(BIN)/turbotag inspect $(OUT)/ner.model --label B-PER
 
-test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+test: $(VENV)/.installed  ## run the tests; a part of them with ARGS="tests/corpus -k iob"
+	$(BIN)/python -m pytest $(ARGS)
 
-lint: $(VENV)/.installed
+# Each in an environment of its own below dist/; ARGS as for `make test`.
+pythons: $(VENV)/.installed  ## run the tests on every Python from 3.10 to 3.13 that is installed
+	$(BIN)/python scripts/pythons.py $(ARGS)
+
+lint: $(VENV)/.installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # Build the wheel, install it in an empty environment, and run the tests that users' runs are like.
-wheel: $(VENV)/.installed
+wheel: $(VENV)/.installed  ## build the wheel and test it in an empty environment
 	rm -rf build dist && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv dist/env
 	dist/env/bin/python -m pip install --quiet dist/*.whl pytest hypothesis conllu
@@ -61,7 +69,7 @@ wheel: $(VENV)/.installed
 
 # The tests with the oldest versions of all dependencies that pyproject.toml allows; `make test` has
 # the newest.
-lowest: $(VENV)/.installed
+lowest: $(VENV)/.installed  ## run the tests with the oldest dependencies that are allowed
 	rm -rf build dist/lowest && $(PYTHON) -m venv dist/lowest
 	dist/lowest/bin/python -m pip install --quiet $$($(BIN)/python scripts/lowest.py pins) \
 	    pytest hypothesis conllu
@@ -71,12 +79,12 @@ lowest: $(VENV)/.installed
 	dist/lowest/bin/python scripts/lowest.py test --folder dist/lowest/check
 
 # Train the shipped models (about ten minutes): turbotag/pretrained.
-models: $(VENV)/.installed
+models: $(VENV)/.installed  ## train the shipped models (ten minutes)
 	$(BIN)/python scripts/make_models.py --data "$(DATA)"
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
 # best on an idle machine): docs/benchmarks.md, its plots and CSV files.
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed  ## race python-crfsuite and UDPipe: docs/benchmarks.md (45 minutes)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python scripts/bench crfsuite udpipe scaling start page --data "$(DATA)"
 
@@ -85,7 +93,7 @@ bench: $(VENV)/.installed
 EXPERIMENTS := dca-ner dca-parse losses eg egr sdca
 REPRO = $(BIN)/python scripts/repro --data "$(DATA)" --size $(if $(FULL),full,default)
 .PHONY: repro $(EXPERIMENTS:%=repro-%)
-repro: $(VENV)/.installed
+repro: $(VENV)/.installed  ## repeat the papers' experiments, or one, as in repro-egr: docs/results.md (90 minutes)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(REPRO) $(EXPERIMENTS) page
 $(EXPERIMENTS:%=repro-%): repro-%: $(VENV)/.installed
@@ -93,34 +101,34 @@ $(EXPERIMENTS:%=repro-%): repro-%: $(VENV)/.installed
 	$(REPRO) $* page
 
 # Compare all optimizers (about an hour): docs/optimizers.md, its plots and CSV files.
-optimizers: $(VENV)/.installed
+optimizers: $(VENV)/.installed  ## compare all optimizers: docs/optimizers.md (an hour)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python scripts/compare_optimizers.py table hinge curves page --data "$(DATA)"
 
 # Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
-parser: $(VENV)/.installed
+parser: $(VENV)/.installed  ## measure the parser: docs/parser.md (half an hour)
 	$(BIN)/python scripts/bench_parser.py quarter full supertags decoders features sdca agree gothic length page --data "$(DATA)"
 
 # Measure second-order parsing (about half an hour): docs/second_order.md.
-second-order: $(VENV)/.installed
+second-order: $(VENV)/.installed  ## measure second-order parsing: docs/second_order.md (half an hour)
 	$(BIN)/python scripts/bench_second_order.py tight surrogate race race_full page --data "$(DATA)"
 
 # Measure the shipped models (a quarter of an hour): docs/models.md.
-pipeline: $(VENV)/.installed
+pipeline: $(VENV)/.installed  ## measure the shipped models: docs/models.md (a quarter of an hour)
 	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data "$(DATA)"
 
 # Attack it: fuzzing, hostile models, faults, extreme numbers, load: docs/reliability.md.
 .PHONY: torture
-torture: $(VENV)/.installed
+torture: $(VENV)/.installed  ## attack it with hostile files, faults and load: docs/reliability.md
 	$(BIN)/python scripts/torture fuzz models faults extremes load supply page
 
 # A million executions of every fuzzing target (about two hours): docs/reliability/fuzz-million.csv. It needs
 # atheris, which has wheels for Linux; `make torture` has a few minutes of the same.
-fuzz: $(VENV)/.installed
+fuzz: $(VENV)/.installed  ## a million executions of every fuzzing target (two hours)
 	$(BIN)/python -m pip install --quiet atheris
 	$(BIN)/python scripts/torture/fuzz.py --million
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
-clean:
+clean:  ## remove what was built, and the compiled kernels
 	rm -rf $(OUT) build dist *.egg-info
 	find turbotag tests -name '*.nbi' -delete -o -name '*.nbc' -delete

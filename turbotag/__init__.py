@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from turbotag.api import Token as Token
     from turbotag.api import load as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"]
 
 
