@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 LONGEST = 400  # characters of a message
 
 
@@ -27,3 +29,11 @@ class UsageError(TurbotagError):
     """Options that are illegal or do not go together."""
 
     exit_code = 2
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that is most like it, if any is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, 1)
+    return f"; did you mean {found[0]!r}?" if found else ""

@@ -208,7 +208,7 @@ def detection(data: bytes) -> None:
         written_back(block)
     if often(data, 4):
         pieces = list(stream(Named(data, name), block_bytes=piece(data)))
-        if pieces[0].format == whole[0].format:
+        if whole and pieces[0].format == whole[0].format:
             check(contents(pieces) == contents(whole), "in pieces it reads otherwise")
 
 

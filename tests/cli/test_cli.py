@@ -1,5 +1,6 @@
 """The command line as a user runs it: real processes, files, pipes, bad input, interrupts."""
 
+import gzip
 import json
 import os
 import shlex
@@ -22,7 +23,7 @@ TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "ner.model"
     done = run_new(
-        "train", "--task", "ner", "--train", TRAIN, "--dev", DEV, "--stop-gap", 0.1, "-o", path
+        "train", "--task", "ner", "--train", TRAIN, "--dev", DEV, "--stop-gap", 0.01, "-o", path
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
@@ -118,14 +119,13 @@ def bad_files(tmp_path):
     return {
         "columns": (file("columns", b"a O\nb\n"), "line 2", "expected 2 columns"),
         "byte": (file("byte", b"a O\nb\xff O\n"), "line 2", "UTF-8"),
-        "empty": (file("empty", b""), "empty"),
         "binary": (file("binary", bytes(range(256))), "line 1", "NUL"),
         "directory": (tmp_path, "directory"),
         "missing": (tmp_path / "none", "no such file"),
     }
 
 
-@pytest.mark.parametrize("name", ["columns", "byte", "empty", "binary", "directory", "missing"])
+@pytest.mark.parametrize("name", ["columns", "byte", "binary", "directory", "missing"])
 def test_bad_data(name, model, tmp_path):
     path, *words = bad_files(tmp_path)[name]
     out = tmp_path / "out"
@@ -134,6 +134,15 @@ def test_bad_data(name, model, tmp_path):
     one_sentence(run("predict", model, path, "-o", out), 1, str(path), *words)
     one_sentence(run("eval", path, path), 1, str(path), *words)
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_empty_data(tmp_path):
+    """Nothing can be learned from it, nor scored by it."""
+    path = tmp_path / "empty"
+    path.write_bytes(b"")
+    train = ["train", "--task", "ner", "--train", path, "-o", tmp_path / "m"]
+    for arguments in (train, ["eval", path, path], ["eval", "--model", "en-upos", path]):
+        one_sentence(run(*arguments), 1, f"{path}: is empty")
 
 
 def test_strict_tags(tmp_path):
@@ -187,6 +196,70 @@ def test_full_disk(model, tmp_path):
     one_sentence(run("predict", model, TEST, "-o", "/dev/full"), 1, "no space left")
     done = run("train", "--task", "ner", "--train", TRAIN, "--epochs", 1, "-o", "/dev/full")
     one_sentence(done, 1, "no space left")
+
+
+def test_nothing_in_nothing_out(model, tmp_path):
+    """Empty files are no error in the middle of a batch; blank lines come back."""
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    for name, options in ((model, []), (model, ["--nbest", 2]), ("en", []), ("en-parse", [])):
+        for stdin in ("", "\n\r\n \n"):
+            done = run("predict", name, *options, stdin=stdin)
+            assert (done.returncode, done.stdout, done.stderr) == (0, stdin * (name != "en"), "")
+    done = run("predict", "en", "-o", out, "--draw", page)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert out.read_bytes() == b""
+    assert page.read_text(encoding="utf-8").endswith("</html>\n")
+
+
+def test_packed_output(model, tmp_path):
+    plain, packed, again = (tmp_path / n for n in ("out.iob2", "out.iob2.gz", "again.gz"))
+    for out in (plain, packed, again):
+        assert run("predict", model, TEST, "-o", out).returncode == 0
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    assert packed.read_bytes() == again.read_bytes()
+    assert run("eval", plain, packed).returncode == 0
+    one_sentence(run("predict", model, tmp_path / "none", "-o", again), 1, "no such file")
+    assert packed.read_bytes() == again.read_bytes()
+    full = tmp_path / "full.gz"
+    full.symlink_to("/dev/full")
+    one_sentence(run("predict", model, TEST, "-o", full), 1, "no space left")
+
+
+def test_the_command_in_a_model_can_be_run_again(tmp_path):
+    folder = tmp_path / "with a blank"
+    folder.mkdir()
+    train, out = folder / "it's.iob2", folder / "m"
+    train.write_bytes(Path(DEV).read_bytes())
+    given = [
+        "train",
+        "--task",
+        "ner",
+        "--train",
+        train,
+        "--epochs",
+        1,
+        "--licence",
+        "$5",
+        "-o",
+        out,
+    ]
+    assert run(*given).returncode == 0
+    command = Tagger.load(str(out)).header["command"]
+    assert shlex.split(command) == ["turbotag", *map(str, given)]
+    assert f"command      {command}\n" in run("inspect", out).stdout
+
+
+def test_suggestions(model, tmp_path):
+    train = ["train", "--task", "ner", "--train", DEV, "-o", tmp_path / "m"]
+    for arguments, code, words in (
+        (["trian"], 2, "no such command 'trian'; did you mean 'train'?"),
+        (["models", "enn"], 1, "did you mean 'en'?"),
+        (["predict", "en-pasre", TEST], 1, "did you mean 'en-parse'?"),
+        ([*train, "--template", "conll200"], 1, "did you mean 'conll2000'?"),
+    ):
+        one_sentence(run(*arguments), code, words)
+    for arguments in (["frobnicate"], ["models", "xyz"]):
+        assert "did you mean" not in run(*arguments).stderr
 
 
 def test_closed_pipe_ends_quietly(model, tmp_path):

@@ -101,8 +101,6 @@ def test_decoding(plain):
 def test_bad_input(tmp_path):
     damaged = ODD.replace("\n4\t", "\n5\t")
     for stdin, *words in (
-        ("", "<stdin>: holds no tokens"),
-        (" \n\n\t\r\n", "<stdin>: holds no tokens"),
         (b"Ada sings.\n\nLeon \xff waits.\n", "<stdin>, line 3: byte 0xff is not valid UTF-8"),
         (damaged, "<stdin>, line 8: expected ID 4, found '5'"),
     ):
@@ -228,7 +226,6 @@ def test_a_page_that_cannot_be_drawn_leaves_nothing(tmp_path):
     before = sorted(os.listdir(tmp_path))
     bad = b"Ada sings.\n\nLeon \xff waits.\n"
     one_sentence(run("predict", "en", "--draw", old, stdin=bad), 1, "line 3")
-    one_sentence(run("predict", "en", "--draw", tmp_path / "new.html", stdin=""), 1, "no tokens")
     done = run("predict", "en", "--draw", tmp_path / "none" / "page.html", stdin=TEXT)
     one_sentence(done, 1, "page.html: folder", "does not exist")
     assert done.stdout == ""

@@ -175,10 +175,6 @@ def test_parts_of_speech_alone(tmp_path):
 @pytest.mark.parametrize(
     ("content", "line", "words"),
     [
-        (b"", None, "holds no tokens"),
-        (b" \n\t\n\xc2\xa0\r\n", None, "holds no tokens"),
-        (b"\xef\xbb\xbf", None, "holds no tokens"),
-        (b"# text = nothing\n# sent_id = 1\n", None, "holds no tokens"),
         (b"Ada sings.\n\nLeon \xff waits.\n", 3, "byte 0xff is not valid UTF-8"),
         (b"Ada sings.\nLeon waits. \xe2\x82", 2, "byte 0xe2 is not valid UTF-8"),
         (ODD.replace("\n4\t", "\n5\t").encode(), 8, "expected ID 4, found '5'"),
@@ -192,6 +188,21 @@ def test_bad_input(en, tmp_path, content, line, words):
             annotated(en, source)
         where = f"{source}, line {line}: " if line else f"{source}: "
         assert str(caught.value).startswith(where)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", b""),
+        (b" \n\t\n\xc2\xa0\r\n", b""),
+        (b"\xef\xbb\xbf", b""),
+        (b"# text = nothing\n# sent_id = 1\n", None),
+    ],
+)
+def test_nothing_in_nothing_out(en, tmp_path, content, expected):
+    """A batch has empty files too; comments of CoNLL-U come back."""
+    for source in (file(tmp_path, content), file(tmp_path, gzip.compress(content), "input.gz")):
+        assert annotated(en, source).encode() == (content if expected is None else expected)
 
 
 def test_a_conllu_file_with_a_bad_first_line_is_not_taken_for_text(en, tmp_path):

@@ -14,7 +14,7 @@ import click
 
 import turbotag
 from turbotag.cli.common import parting
-from turbotag.errors import TurbotagError
+from turbotag.errors import TurbotagError, did_you_mean
 
 COMMANDS = {
     "train": "Train a tagger or a parser on a CoNLL file.",
@@ -40,6 +40,11 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"turbotag.cli.{name}")
         command: click.Command = module.command
         return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

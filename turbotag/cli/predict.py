@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import click
 
@@ -17,7 +17,12 @@ from turbotag.cli.common import announce_compilation, names, say
 @click.command("predict")
 @click.argument("model")
 @click.argument("file", default="-")
-@click.option("-o", "--output", metavar="FILE", help="Write here instead of standard output.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write here instead of standard output, packed if the name ends in .gz.",
+)
 @click.option(
     "--format",
     type=click.Choice(["raw", "conllu", "conllx", "columns", "crfsuite", "text"]),
@@ -104,18 +109,28 @@ def command(
         if draw:
             page: IO[bytes] = stack.enter_context(replacing(draw))
         progress = stack.enter_context(progress_bar(output is not None))
-        out = stack.enter_context(replacing(output)) if output else sys.stdout.buffer
+        out: IO[bytes] = stack.enter_context(replacing(output)) if output else sys.stdout.buffer
+        if output and output.endswith(".gz"):
+            out = stack.enter_context(packed(out))
         copy = Tee(out, "<stdin>" if file == "-" else file)
         to: IO[bytes] = copy if draw else out
-        predict(loaded, file, to, what, format, threads, names(columns), progress)
+        tokens = predict(loaded, file, to, what, format, threads, names(columns), progress)
         if draw:
             from turbotag.report.draw import html, read_drawings
 
             title = "standard input" if file == "-" else os.path.basename(file)
-            page.write(html(read_drawings(copy.getvalue()), title).encode())
+            drawings = read_drawings(copy.getvalue()) if tokens else []
+            page.write(html(drawings, title).encode())
     if proofs:
         best, trees = (sum(x) for x in zip(*proofs, strict=True))
         say(f"{best} of {trees} trees are proven to have the largest score")
+
+
+def packed(out: IO[bytes]) -> IO[bytes]:
+    """What packs all that is written to it into `out`, the same bytes at any time of the day."""
+    import gzip
+
+    return cast(IO[bytes], gzip.GzipFile("", "wb", 6, out, mtime=0))
 
 
 class Tee(io.BytesIO):
@@ -126,10 +141,10 @@ class Tee(io.BytesIO):
         self.out, self.name = out, name
 
     def write(self, data: Any) -> int:
-        from turbotag.corpus.formats import looks_conll
+        from turbotag.corpus.formats import is_blank, looks_conll
         from turbotag.errors import DataError
 
-        if not self.tell() and not looks_conll(data):
+        if not self.tell() and not is_blank(data) and not looks_conll(data):
             raise DataError("is neither: drawn are CoNLL-U and CoNLL-X", self.name)
         super().write(data)
         return self.out.write(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -343,7 +344,7 @@ def command(
         output,
         Trace(None if quiet else say, log, say),
         echo,
-        " ".join(["turbotag", *sys.argv[1:]]),
+        shlex.join(["turbotag", *sys.argv[1:]]),
         resume,
         checkpoint_seconds,
     )[1]

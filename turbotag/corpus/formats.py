@@ -114,6 +114,11 @@ def has_token(data: bytes) -> bool:
     )
 
 
+def is_blank(data: bytes) -> bool:
+    """Whether the beginning of a file has nothing but blank lines, which all formats have."""
+    return not _sample(data)
+
+
 def _is_id(field: str) -> bool:
     return field.replace("-", "", 1).replace(".", "", 1).isdigit()
 

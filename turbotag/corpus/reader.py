@@ -16,7 +16,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from turbotag.corpus.formats import Format, Naming, default_names, detect, has_token
+from turbotag.corpus.formats import (
+    CONLLU,
+    Format,
+    Naming,
+    default_names,
+    detect,
+    has_token,
+    is_blank,
+)
 from turbotag.corpus.hashing import Interner
 from turbotag.corpus.scan import BLANK, DOCSTART, PASS, TOKEN, scan_lines
 from turbotag.errors import DataError
@@ -271,7 +279,7 @@ def stream(
     naming: Naming = default_names,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
-    """The file as blocks of whole sentences, in constant memory."""
+    """The file as blocks of whole sentences, in constant memory; an empty file has none."""
     name, line, fmt, held = display_name(path), 1, None, b""
     for piece in _chunks(path, block_bytes):
         data = held + piece
@@ -288,9 +296,8 @@ def stream(
         line += data.count(b"\n")
     if held:
         _check_text(held, name, line)
-        yield _parse(held, name, detect(held, name, format, naming), line)
-    elif fmt is None:
-        raise DataError("is empty", name)
+        fmt = CONLLU if is_blank(held) else detect(held, name, format, naming)
+        yield _parse(held, name, fmt, line)
 
 
 def from_bytes(data: bytes, path: str, fmt: Format) -> Block:

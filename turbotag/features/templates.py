@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from turbotag.errors import DataError
+from turbotag.errors import DataError, did_you_mean
 from turbotag.features.words import attribute
 
 FLAGS = ("bias", "first", "last")
@@ -132,7 +132,9 @@ def load(name: str) -> str:
         return Path(name).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise DataError(
-            f"no such template file (shipped ones: {', '.join(shipped())})", name
+            f"no such template file (shipped ones: {', '.join(shipped())})"
+            + did_you_mean(name, shipped()),
+            name,
         ) from None
     except (OSError, UnicodeDecodeError) as e:
         raise DataError(f"cannot be read as a template file: {e}", name) from e

@@ -22,7 +22,7 @@ from turbotag.corpus.reader import (
     open_binary,
     stream,
 )
-from turbotag.errors import DataError, UsageError
+from turbotag.errors import DataError, UsageError, did_you_mean
 from turbotag.models import store
 from turbotag.models.parser import Parser
 from turbotag.models.tagger import Tagger
@@ -167,8 +167,12 @@ def find(name: str) -> str:
     """The file of a model given by path or by the name of a shipped one."""
     if Path(name).is_file() or name not in shipped():
         if not Path(name).exists() and "/" not in name and "." not in name:
-            known = ", ".join(sorted({*PIPELINES, *shipped()}))
-            raise DataError(f"is neither a file nor a shipped model ({known})", name)
+            known = sorted({*PIPELINES, *shipped()})
+            raise DataError(
+                f"is neither a file nor a shipped model ({', '.join(known)})"
+                + did_you_mean(name, known),
+                name,
+            )
         return name
     return str(SHIPPED / f"{name}.model")
 

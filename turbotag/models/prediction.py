@@ -12,9 +12,9 @@ from typing import IO
 import numpy as np
 
 from turbotag.corpus.formats import given_names
-from turbotag.corpus.reader import Block, Source, display_name, from_bytes, stream
+from turbotag.corpus.reader import Block, Source, from_bytes, stream
 from turbotag.corpus.writer import Edits
-from turbotag.errors import DataError, UsageError
+from turbotag.errors import UsageError
 from turbotag.features.extract import Extractor
 from turbotag.models.parser import Parsed, Parser, Scanner
 from turbotag.models.pipeline import Model, Pipeline, filled
@@ -50,7 +50,7 @@ def predict(
     columns: tuple[str, ...] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> int:
-    """Tag or parse a file (or '-') into `out`; returns the number of tokens.
+    """Tag or parse a file (or '-') into `out`; returns the number of tokens, which may be 0.
 
     progress is told how many tokens were written after each block.
     """
@@ -68,8 +68,6 @@ def predict(
         total += tokens
         if progress:
             progress(tokens)
-    if not total:
-        raise DataError("holds no tokens", display_name(path))
     return total
 
 
