@@ -22,32 +22,41 @@ def sequences(T: int, K: int, mask=None) -> Iterator[tuple[int, ...]]:
 
 
 def stats(y: tuple[int, ...], K: int, order: int = 1) -> np.ndarray:
-    """Part indicators of a sequence, in the flat layout of structures/chain and chain2."""
+    """Part indicators of a sequence, in the flat layout of structures/multiclass, chain, chain2."""
     T = len(y)
-    z = np.zeros(T * K + K * K + (K**3 if order == 2 else 0))
+    z = np.zeros(T * K + sum(K**o for o in range(2, order + 2)))
     for t in range(T):
         z[t * K + y[t]] = 1
-        if t > 0:
+        if t > 0 and order > 0:
             z[T * K + y[t - 1] * K + y[t]] += 1
         if t > 1 and order == 2:
             z[T * K + K * K + (y[t - 2] * K + y[t - 1]) * K + y[t]] += 1
     return z
 
 
-class Enumerated:
-    """The Gibbs distribution of potentials beta*theta over all sequences."""
+class Gibbs:
+    """The distribution with potentials beta*scores over structures with the stats z."""
+
+    def __init__(self, scores, z, beta=1.0):
+        self.scores, self.z = scores, z
+        self.log_partition = top = beta * scores.max(initial=-math.inf)
+        if top == -math.inf:
+            return
+        weights = np.exp(beta * scores - top)
+        self.log_partition += math.log(weights.sum())
+        self.p = weights / weights.sum()
+        self.marginals = np.tensordot(self.p, z, axes=1)
+        positive = self.p[self.p > 0]
+        self.entropy = float(-(positive * np.log(positive)).sum())
+
+
+class Enumerated(Gibbs):
+    """All label sequences."""
 
     def __init__(self, theta, T, K, beta=1.0, mask=None, order=1):
         self.ys = list(sequences(T, K, mask))
-        self.z = np.array([stats(y, K, order) for y in self.ys])
-        self.scores = self.z @ theta
-        top = beta * self.scores.max()
-        weights = np.exp(beta * self.scores - top)
-        self.log_partition = top + math.log(weights.sum())
-        self.p = weights / weights.sum()
-        self.marginals = self.p @ self.z
-        positive = self.p[self.p > 0]
-        self.entropy = float(-(positive * np.log(positive)).sum())
+        z = np.array([stats(y, K, order) for y in self.ys])
+        super().__init__(z @ theta, z, beta)
 
 
 def random_mask(rng: np.random.Generator, K: int):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 
 import numpy as np
+
+from tests.oracles import Gibbs
 
 
 def is_tree(heads) -> bool:
@@ -45,26 +46,16 @@ def trees(n: int, single_root: bool, projective: bool = False) -> np.ndarray:
     return np.array(found, np.int32)
 
 
-class EnumeratedTrees:
-    """The Gibbs distribution of potentials beta*scores over all trees."""
+class EnumeratedTrees(Gibbs):
+    """All trees."""
 
     def __init__(self, scores, single_root, beta=1.0, projective=False):
         n = len(scores) - 1
         self.heads = trees(n, single_root, projective)
-        self.z = np.zeros((len(self.heads), n + 1, n + 1))
-        for z, heads in zip(self.z, self.heads, strict=True):
-            z[heads, np.arange(1, n + 1)] = 1
-        self.scores = scores[self.heads, np.arange(1, n + 1)].sum(axis=1)
-        top = beta * self.scores.max()
-        self.log_partition = top
-        if top == -math.inf:
-            return
-        weights = np.exp(beta * self.scores - top)
-        self.log_partition += math.log(weights.sum())
-        self.p = weights / weights.sum()
-        self.marginals = np.tensordot(self.p, self.z, axes=1)
-        positive = self.p[self.p > 0]
-        self.entropy = float(-(positive * np.log(positive)).sum())
+        z = np.zeros((len(self.heads), n + 1, n + 1))
+        for arcs, heads in zip(z, self.heads, strict=True):
+            arcs[heads, np.arange(1, n + 1)] = 1
+        super().__init__(scores[self.heads, np.arange(1, n + 1)].sum(axis=1), z, beta)
 
 
 def draw(n, seed, banned=False, scale=1.0):

@@ -25,22 +25,6 @@ def run(theta, s, beta=1.0, single_root=True, tree=True, rounds=300, damping=0.0
 # ---- Exact ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(1, 5), seeds, flags, flags, flags, st.sampled_from([0.0, 1.0, 5.0]), betas)
-def test_first_order_trees(n, seed, pruned, all_siblings, single_root, scale, beta):
-    """Without scores of other parts TREE is the only factor that has something to say."""
-    s = sentence(n, seed, pruned, all_siblings)
-    theta = s.draw(np.random.default_rng(seed), scale, 0.0)
-    _, Z = structures(s, single_root)
-    expected, mean = gibbs(beta * (Z @ theta), Z)
-    for damping in (0.0, 0.5):
-        log_z, made, residual, nu = run(theta, s, beta, single_root, damping=damping)
-        assert log_z == pytest.approx(expected, abs=1e-7)
-        np.testing.assert_allclose(nu[: s.E], mean[: s.E], atol=1e-8)
-        assert residual <= 1e-11
-        assert made < (6 if damping == 0.0 else 100)
-
-
 @pytest.mark.parametrize("score", [25.0, 60.0])
 def test_first_order_trees_with_large_scores(score):
     """Two words, each with the other as its head: either, with the root, is as probable."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.second_order_oracles import automaton, gibbs, sentence, structures
-from turbotag.structures import convex_bound, pruning, second_order, tree
+from turbotag.structures import convex_bound, second_order
 from turbotag.structures.second_order import EVEN, Approximation, Domain
 
 SCALES = [(0.0, 0.0), (1.0, 0.3), (3.0, 1.0), (50.0, 50.0)]
@@ -272,18 +272,6 @@ def is_proven(case):
 def test_most_trees_of_three_words_are_proven(all_siblings):
     every = [Case(3, seed, all_siblings=all_siblings) for seed in range(60)]
     assert np.mean([is_proven(c) for c in every]) > 0.75
-
-
-without_pairs = cases(scales=st.sampled_from([(s, 0.0) for s, _ in SCALES]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(without_pairs)
-def test_without_pairs_it_is_the_best_first_order_tree(case):
-    p, heads, expected = case.s.p, *np.empty((2, case.n), np.int32)
-    second_order.argmax(case.theta, case.domain, heads)
-    tree.argmax(pruning.matrix(case.theta, p.cuts, p.heads), case.single_root, expected)
-    assert heads.tolist() == expected.tolist() or not case.theta.any()
 
 
 def test_without_pairs_every_best_tree_is_proven():

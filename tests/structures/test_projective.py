@@ -1,4 +1,4 @@
-"""Projective trees against enumeration, with one root and with many, with and without bans."""
+"""Projective trees: sums in both number ranges, cliques."""
 
 import math
 
@@ -7,28 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.structures.conformance import TreeConformance, both
 from tests.tree_oracles import EnumeratedTrees, draw, is_projective, is_tree, trees
 from turbotag.structures import projective, projective_cliques
 from turbotag.structures.cliques import LOG_ZERO, mix
 
 cases = st.tuples(st.integers(1, 5), st.integers(0, 10_000), st.booleans(), st.booleans())
-both = pytest.mark.parametrize("single_root", [False, True])
 
 
-def inside_outside(scores, single_root, beta=1.0):
-    marginals = np.full_like(scores, np.nan)
-    return projective.marginals(scores, single_root, beta, marginals), marginals
+class TestProjective(TreeConformance):
+    structure, projective = projective, True
 
-
-def check(scores, single_root, beta=1.0, tolerance=1e-10):
-    exact = EnumeratedTrees(scores, single_root, beta, projective=True)
-    log_z, marginals = inside_outside(scores, single_root, beta)
-    if exact.log_partition == -math.inf:
-        assert log_z == -math.inf
-        assert not marginals.any()
-    else:
-        assert log_z == pytest.approx(exact.log_partition, rel=1e-12, abs=1e-10)
-        np.testing.assert_allclose(marginals, exact.marginals, atol=tolerance)
+    def count(self, n, single_root):
+        """Non-crossing trees."""
+        return (
+            math.comb(3 * n - 2, n - 1) // n if single_root else math.comb(3 * n, n) // (2 * n + 1)
+        )
 
 
 # ---- The oracle itself --------------------------------------------------------------------------
@@ -49,54 +43,7 @@ def test_the_oracle_counts_trees(n):
     assert len(trees(n, True)) == n ** (n - 1)
 
 
-# ---- log Z and marginals ------------------------------------------------------------------------
-
-
-@settings(max_examples=80, deadline=None)
-@given(cases, st.sampled_from([0.3, 1.0, 3.0]))
-def test_log_partition_and_marginals(case, beta):
-    n, seed, banned, single_root = case
-    check(draw(n, seed, banned)[0], single_root, beta)
-
-
-@both
-def test_log_partition_and_marginals_of_six_words(single_root):
-    check(draw(6, 0)[0], single_root)
-
-
-@both
-@pytest.mark.parametrize("scale", [200.0, 700.0])
-@pytest.mark.parametrize("banned", [False, True])
-def test_huge_scores(single_root, scale, banned):
-    for seed in range(10):
-        check(draw(4, seed, banned, scale)[0], single_root, tolerance=1e-9)
-        signs = np.random.default_rng(seed).choice([-700.0, 700.0], size=(5, 5))
-        check(signs, single_root, tolerance=1e-9)
-
-
-@both
-@pytest.mark.parametrize("scale", [1e6, 1e10, 1e13, 1e16, 1e20, 1e26])
-def test_scores_that_rounding_decides(single_root, scale):
-    """Whatever the scores, marginals are those of some distribution over trees, near the best."""
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        for scores in (rng.choice([-1.0, 1.0], (5, 5)), rng.uniform(-1, 1, (7, 7))):
-            for beta in (1.0, 1.1e3):
-                log_z, marginals = inside_outside(scale * scores, single_root, beta)
-                assert marginals.min() >= 0.0
-                np.testing.assert_allclose(marginals[:, 1:].sum(axis=0), 1.0, atol=2e-3)
-                best = beta * projective.argmax(
-                    scale * scores, single_root, np.empty(len(scores) - 1, np.int32)
-                )
-                assert log_z == pytest.approx(best, rel=1e-12, abs=20.0)
-
-
-@both
-def test_a_tree_of_weight_zero_is_still_a_tree(single_root):
-    """The best heads form a cycle, and every tree is exp(-1400) under them."""
-    scores = np.array([[0.0, -700.0, -700.0], [0.0, 0.0, 700.0], [0.0, 700.0, 0.0]])
-    assert inside_outside(scores, single_root)[0] == pytest.approx(math.log(2))
-    check(scores, single_root)
+# ---- Sums ---------------------------------------------------------------------------------------
 
 
 @both
@@ -110,110 +57,6 @@ def test_plain_probabilities_and_logs_agree(single_root):
         np.testing.assert_allclose(chart, np.exp(log_chart), rtol=1e-12)
     assert projective.charts(theta, single_root)[0] == projective.PLAIN
     assert projective.charts(100.0 * theta, single_root)[0] == projective.LOG
-
-
-@pytest.mark.parametrize("n", [*range(1, 7), 30, 120])
-def test_counts_trees(n):
-    """Non-crossing trees: C(3n, n) / (2n+1), and C(3n-2, n-1) / n with a single root."""
-    scores = np.zeros((n + 1, n + 1))
-    counts = math.comb(3 * n, n) // (2 * n + 1), math.comb(3 * n - 2, n - 1) // n
-    for single_root, count in zip((False, True), counts, strict=True):
-        assert inside_outside(scores, single_root)[0] == pytest.approx(math.log(count), abs=1e-10)
-        if n <= 6:
-            assert len(trees(n, single_root, projective=True)) == count
-
-
-@both
-def test_gradient_of_log_partition_is_the_marginals(single_root):
-    n, h, beta = 5, 1e-6, 0.7
-    scores, _ = draw(n, 3)
-    _, marginals = inside_outside(scores, single_root, beta)
-    for head, modifier in zip(*np.nonzero(marginals), strict=True):
-        up, down = scores.copy(), scores.copy()
-        up[head, modifier] += h
-        down[head, modifier] -= h
-        rise = inside_outside(up, single_root, beta)[0] - inside_outside(down, single_root, beta)[0]
-        assert rise / (2 * h) == pytest.approx(beta * marginals[head, modifier], abs=1e-7)
-
-
-@both
-@pytest.mark.parametrize("scale", [1.0, 30.0, 700.0])
-def test_marginals_of_a_long_sentence(single_root, scale):
-    scores, _ = draw(40, 2, scale=scale)
-    log_z, marginals = inside_outside(scores, single_root)
-    assert math.isfinite(log_z)
-    assert marginals.min() >= 0.0
-    np.testing.assert_allclose(marginals[:, 1:].sum(axis=0), 1.0, atol=1e-8)
-    assert marginals[0].sum() >= 1.0 - 1e-8
-    if single_root:
-        assert marginals[0].sum() == pytest.approx(1.0, abs=1e-8)
-
-
-@both
-def test_no_tree(single_root):
-    """A word without a head; and a cycle as the only choice."""
-    headless, cycle = np.zeros((4, 4)), np.full((4, 4), -np.inf)
-    headless[:, 2] = -np.inf
-    cycle[[2, 1, 0], [1, 2, 3]] = 0.0
-    size = projective_cliques.size(3, single_root)
-    for scores in (headless, cycle):
-        heads, mu, log_mu = np.ones(3, np.int32), np.empty(size), np.empty(size)
-        check(scores, single_root)
-        assert projective.argmax(scores, single_root, heads) == -math.inf
-        rng = np.random.default_rng(0)
-        assert projective.sample(scores, single_root, 1.0, rng, heads) == -math.inf
-        assert not heads.any()
-        assert projective_cliques.marginals(scores, single_root, 1.0, mu, log_mu) == -math.inf
-        assert not mu.any()
-        assert (log_mu == LOG_ZERO).all()
-
-
-def test_many_roots_only():
-    scores = np.full((3, 3), -np.inf)
-    scores[0] = 0.5
-    assert inside_outside(scores, False)[0] == pytest.approx(1.0)
-    assert inside_outside(scores, True)[0] == -math.inf
-
-
-# ---- One tree -----------------------------------------------------------------------------------
-
-
-@settings(max_examples=80, deadline=None)
-@given(cases, st.sampled_from([1.0, 700.0]))
-def test_argmax(case, scale):
-    n, seed, banned, single_root = case
-    scores, _ = draw(n, seed, banned, scale)
-    exact = EnumeratedTrees(scores, single_root, projective=True)
-    heads = np.empty(n, np.int32)
-    value = projective.argmax(scores, single_root, heads)
-    assert value == pytest.approx(exact.scores.max(), rel=1e-12)
-    if value > -math.inf:
-        np.testing.assert_array_equal(heads, exact.heads[exact.scores.argmax()])
-
-
-@both
-def test_argmax_of_ties_is_a_tree(single_root):
-    heads = np.empty(30, np.int32)
-    assert projective.argmax(np.zeros((31, 31)), single_root, heads) == 0.0
-    assert is_tree(heads)
-    assert is_projective(heads)
-
-
-@both
-@pytest.mark.parametrize("banned", [False, True])
-def test_samples_have_the_right_frequencies(single_root, banned):
-    n, draws, beta = 4, 20_000, 0.8
-    scores, rng = draw(n, 4, banned)
-    exact = EnumeratedTrees(scores, single_root, beta, projective=True)
-    counts = {tuple(heads): 0 for heads in exact.heads.tolist()}
-    heads = np.empty(n, np.int32)
-    for _ in range(draws):
-        log_z = projective.sample(scores, single_root, beta, rng, heads)
-        counts[tuple(heads.tolist())] += 1
-    assert log_z == pytest.approx(exact.log_partition)
-    observed = np.array(list(counts.values())) / draws
-    assert np.abs(observed - exact.p).max() < 5 * math.sqrt(0.25 / draws)
-    assert not observed[exact.p == 0].any()
 
 
 # ---- Cliques ------------------------------------------------------------------------------------

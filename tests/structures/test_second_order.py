@@ -1,5 +1,6 @@
-"""Beliefs made into probabilities: sums of 1, the nearest there are, and no change where none is
-needed."""
+"""Second-order trees: approximate verbs, and beliefs made into probabilities."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -7,10 +8,65 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.second_order_oracles import gibbs, sentence, structures
-from turbotag.structures import pruning, second_order
+from tests.structures.conformance import BETAS, Best, Case, Exact, Probabilities
+from turbotag.structures import parts, pruning, second_order
+from turbotag.structures.second_order import Approximation, Domain
 
 flags = st.booleans()
 seeds = st.integers(0, 10_000)
+
+
+class SecondOrder(Probabilities, Best):
+    """Scores of arcs alone, so that the best tree is found; a single root at even seeds."""
+
+    structure = second_order
+    approximation: Approximation
+
+    def draw(self, size, seed, banned, scale=1.0):
+        s, single_root = sentence(size, seed, banned, seed < 2), seed % 2 == 0
+        scores = s.draw(np.random.default_rng([size, seed]), scale, 0.0)
+        domain = Domain(s.p, single_root, self.approximation)
+        return Case(scores, (domain,), *structures(s, single_root))
+
+    def arcs(self, case):
+        return np.arange(case.scores.size) < case.domain[0].parts.heads.size
+
+    def probabilities(self, case, mu):
+        return mu[self.arcs(case)]
+
+    def indicator(self, case, structure, found):
+        parts.indicator(structure, case.domain[0].parts, found)
+
+
+class TestConvex(SecondOrder):
+    approximation = Approximation()
+
+    def test_log_partition_is_a_bound(self):
+        for beta, case in zip(itertools.cycle(BETAS), self.cases(), strict=False):
+            assert self.marginals(case, beta)[0] >= case.gibbs(beta).log_partition
+
+
+class TestBethe(SecondOrder, Exact):
+    """Without scores of other parts the factors form a forest, and all arcs are exact."""
+
+    approximation, tolerance = Approximation("bethe", 300, 0.0, 1e-11), 1e-7
+
+    def exact_parts(self, case):
+        return self.arcs(case)
+
+    def constant(self, case, stats):
+        """The heads of each word, and the root's modifiers if there is one."""
+        p, single_root, _ = case.domain[0]
+        found = np.bincount(p.mods, stats[self.arcs(case)])[1:]
+        roots = [stats[self.arcs(case)][p.heads == 0].sum()] if single_root else []
+        return np.append(found, roots)
+
+    def counted(self):
+        return []
+
+
+# ---- Projection ----------------------------------------------------------------------------------
+
 VALUES = [0.0, 1e-320, 1e-30, 1e-3, 0.2, 0.9, 1.0]
 
 
