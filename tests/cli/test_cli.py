@@ -384,6 +384,35 @@ def test_help_params_lists_every_algorithm():
     one_sentence(run("train", "--algorithm", "no", "--help-params"), 2, "unknown algorithm")
 
 
+def parameter_values():
+    """(algorithm, parameter, a value that is not the default, one that is refused)."""
+    for name, cls in ALGORITHMS.items():
+        for p in cls.params:
+            if p.choices:
+                yield name, p, next(c for c in p.choices if c != p.default), "other"
+            elif isinstance(p.default, bool):
+                yield name, p, not p.default, None
+            else:
+                yield name, p, type(p.default)(0.25 if p.default < 1 else 2), p.least - 1
+
+
+def test_every_declared_parameter_is_an_option(tmp_path):
+    """It reaches the optimizer, and what is outside of its range is refused before training."""
+    losses = {"hinge": "svm", "perceptron": "perceptron"}
+    for name, p, value, wrong in parameter_values():
+        train = ["train", "--task", "ner", "--train", DEMO / "dev.iob2", "--epochs", 1, "-q"]
+        train += ["--algorithm", name, "-o", tmp_path / "model"]
+        train += ["--loss", losses.get(ALGORITHMS[name].losses, "crf")]
+        given = [f"--{p.name}"] if value is True else [f"--{p.name}", value]
+        done = run(*train, *given)
+        assert done.returncode == 0, (name, p.name, done.stderr)
+        assert Tagger.load(str(tmp_path / "model")).header["algorithm"][p.name] == value
+        if wrong is not None:
+            refused = run(*train, f"--{p.name}", wrong)
+            assert refused.returncode == 2
+            assert p.name in refused.stderr
+
+
 def test_wrong_pairings(tmp_path):
     train = ["train", "--task", "ner", "--train", TRAIN, "-o", tmp_path / "x"]
     one_sentence(run(*train, "--algorithm", "egr"), 2, "egr serves losses with beta = inf")

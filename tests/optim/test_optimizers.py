@@ -16,8 +16,8 @@ from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
 from turbotag.optim.mira import hildreth
 from turbotag.optim.run import Limits, run
-from turbotag.optim.sampling import SCHEMES, Sampler
-from turbotag.optim.sdca import SDCA
+from turbotag.optim.sampling import Sampler
+from turbotag.optim.sdca import SCHEMES, SDCA
 from turbotag.optim.trace import Trace
 
 SMOOTH = [(1.0, 0.0), (1.0, 1.0), (3.0, 1.0)]

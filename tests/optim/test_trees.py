@@ -14,8 +14,7 @@ from turbotag.optim.base import serves
 from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
 from turbotag.optim.run import Limits, run
-from turbotag.optim.sampling import SCHEMES
-from turbotag.optim.sdca import SDCA
+from turbotag.optim.sdca import SCHEMES, SDCA
 from turbotag.optim.trace import Trace
 from turbotag.structures.arc_problem import DECODERS
 

@@ -11,10 +11,23 @@ from typing import Any
 import click
 
 from turbotag.cli.common import announce_compilation, format_option, names, pairs, parting, say
+from turbotag.optim.algorithms import ALGORITHMS, describe, parameters
 
-ONLINE = ("sdca", "dca", "mira", "perceptron", "sgd", "eg", "sag", "sag-nus")
-ALGORITHMS = (*ONLINE, "lbfgs", "cg", "eg-batch", "egr")
 TAG_DEFAULTS = {"order": 1, "constraints": "decode"}
+
+
+def parameter_options(command: Any) -> Any:
+    """An option for each parameter that optimizers declare."""
+    for name, declared in reversed(parameters().items()):
+        p = declared[0][1]
+        kind: Any = click.Choice(p.choices) if p.choices else type(p.default)
+        by_words: dict[str, list[str]] = {}
+        for algorithm, own in declared:
+            by_words.setdefault(f"{own.help} [{own.shown_default}]", []).append(algorithm)
+        text = "; ".join(f"{', '.join(who)}: {words}" for words, who in by_words.items()) + "."
+        flag = {"is_flag": True} if kind is bool else {"type": kind}
+        command = click.option(f"--{name}", default=None, help=text, **flag)(command)
+    return command
 
 
 class _Train(click.Command):
@@ -22,8 +35,6 @@ class _Train(click.Command):
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:
         if "--help-params" in args:
-            from turbotag.optim.algorithms import describe
-
             words = [w for a in args for w in a.split("=", 1)]
             at = [n for n, a in enumerate(words[:-1]) if a == "--algorithm"]
             chosen = [words[n + 1] for n in at] or ALGORITHMS
@@ -101,7 +112,7 @@ class _Train(click.Command):
 )
 @click.option(
     "--algorithm",
-    type=click.Choice(ALGORITHMS),
+    type=click.Choice(list(ALGORITHMS)),
     help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model "
     "[sdca].",
 )
@@ -111,24 +122,7 @@ class _Train(click.Command):
     is_eager=True,
     help="List the parameters, losses and reference of --algorithm, and exit.",
 )
-@click.option(
-    "--dual", type=click.Choice(["compact", "exact"]), help="sdca: state of an instance [compact]."
-)
-@click.option(
-    "--sampling",
-    type=click.Choice(["uniform", "importance", "gap", "gap-importance", "gap-cost", "max"]),
-    help="sdca: how sentences are drawn [gap].",
-)
-@click.option("--nonuniform", type=float, help="sdca: share of draws that are not uniform [0.8].")
-@click.option("--precision", type=float, help="sdca --dual exact: of the line search [1e-3].")
-@click.option(
-    "--accelerate", type=click.Choice(["yes", "no"]), help="eg-batch: accelerated steps [yes]."
-)
-@click.option("--kbest", type=int, help="mira: number of constraints for each sentence [1].")
-@click.option("--eta", type=float, help="sgd, eg: first step [sgd: picked, eg: 0.5].")
-@click.option(
-    "--skip-line-search", is_flag=True, default=None, help="sag, sag-nus: test steps more rarely."
-)
+@parameter_options
 @click.option(
     "--epochs", type=int, help="At most this many passes or iterations [sdca 200, dca 10]."
 )
@@ -250,14 +244,6 @@ def command(
     columns: str | None,
     gazetteer: tuple[str, ...],
     help_params: bool,
-    dual: str | None,
-    sampling: str | None,
-    nonuniform: float | None,
-    precision: float | None,
-    kbest: int | None,
-    eta: float | None,
-    accelerate: str | None,
-    skip_line_search: bool | None,
     log: str | None,
     resume: bool,
     checkpoint_seconds: float,
@@ -286,16 +272,7 @@ def command(
     from turbotag.models.training import train
     from turbotag.optim.trace import Trace
 
-    given = {
-        "dual": dual,
-        "sampling": sampling,
-        "nonuniform": nonuniform,
-        "precision": precision,
-        "kbest": kbest,
-        "eta": eta,
-        "accelerate": accelerate,
-        "skip-line-search": skip_line_search or None,
-    }
+    given = {name: rest.pop(name.replace("-", "_")) for name in parameters()}
     only_parse = [
         "decoder",
         "multi_root",

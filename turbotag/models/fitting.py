@@ -75,9 +75,6 @@ def check(options: Options) -> None:
         raise UsageError(f"drop is {options.drop}: it must lie between 0 and 1")
     if options.seed < 0:
         raise UsageError(f"seed is {options.seed}: it must not be negative")
-    eta = options.params.get("eta", 1.0)
-    if eta < 0 or (eta == 0 and options.algorithm != "sgd"):
-        raise UsageError(f"eta is {eta}: it must be positive (0 lets sgd pick one)")
     for name, limit in (
         ("max-oracle-calls", options.max_oracle_calls),
         ("max-seconds", options.max_seconds),

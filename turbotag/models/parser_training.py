@@ -31,6 +31,8 @@ from turbotag.models.parser import (
     Parser,
     Scanner,
 )
+from turbotag.optim.algorithms import ALGORITHMS
+from turbotag.optim.base import LOOPY, SECOND_ORDER
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
@@ -43,7 +45,6 @@ CROSSING = ("lift", "skip")
 # Shares of crossing arcs up to which --decoder auto gives projective trees, at first and at second
 # order, where beliefs are those of all trees (docs/parser.md).
 RARE_CROSSING = {1: 0.01, 2: 0.006}
-SERVES = {"convex": ("dca", "sdca", "sgd"), "bethe": ("dca", "sgd")}  # second-order parts
 ROUNDS = {  # where nothing else is asked for
     "convex": Approximation("convex", 8, 0.5, 1e-4),
     "bethe": Approximation("bethe", 30, 0.3, 1e-3),
@@ -691,11 +692,14 @@ def check_parse(options: Options) -> None:
         raise UsageError(f"parts are {', '.join(PART_FILES)}, not {unknown[0]!r}")
     if options.entropy not in ENTROPIES:
         raise UsageError(f"entropy is one of {', '.join(ENTROPIES)}")
-    if options.parts and options.algorithm not in SERVES[options.entropy]:
-        raise UsageError(
-            f"--parts with --entropy {options.entropy} is trained by "
-            f"{', '.join(SERVES[options.entropy])}; {options.algorithm} needs the exact log Z"
-        )
+    if options.parts:
+        structure = SECOND_ORDER if options.entropy == "convex" else LOOPY
+        able = [name for name, cls in ALGORITHMS.items() if structure in cls.structures]
+        if options.algorithm not in able:
+            raise UsageError(
+                f"--parts with --entropy {options.entropy} is trained by {', '.join(able)}; "
+                f"{options.algorithm} needs the exact log Z"
+            )
     smooth = losses.loss(options.loss, options.beta, options.gamma).smooth
     if options.parts and options.entropy == "bethe" and not smooth:
         raise UsageError("--entropy bethe needs a loss with finite beta")

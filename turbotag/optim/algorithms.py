@@ -1,9 +1,9 @@
-"""The optimizers by name, and what each can be told."""
+"""The optimizers by name, and what each can be told. Importing them imports no numba."""
 
 from __future__ import annotations
 
 from turbotag.errors import UsageError
-from turbotag.optim.base import LOSSES, Optimizer
+from turbotag.optim.base import LOSSES, Optimizer, Param
 from turbotag.optim.cg import CG
 from turbotag.optim.dca import DCA
 from turbotag.optim.eg import EG
@@ -29,6 +29,16 @@ def algorithm(name: str) -> type[Optimizer]:
     return ALGORITHMS[name]
 
 
+def parameters() -> dict[str, list[tuple[str, Param]]]:
+    """What optimizers can be told: for each name the optimizers that have it, with their
+    declarations."""
+    found: dict[str, list[tuple[str, Param]]] = {}
+    for name, cls in ALGORITHMS.items():
+        for p in cls.params:
+            found.setdefault(p.name, []).append((name, p))
+    return found
+
+
 def describe(name: str) -> str:
     """An algorithm's parameters, defaults, losses, structures and reference, as text."""
     cls = algorithm(name)
@@ -36,12 +46,12 @@ def describe(name: str) -> str:
     lines = [
         f"{cls.name}: {cls.reference}",
         f"  losses      {LOSSES[cls.losses]}",
-        "  structures  chain (orders 1 and 2), multiclass, tree, projective",
+        f"  structures  {', '.join(cls.structures)}",
         f"  epochs      {cls.default_epochs}{gap}",
     ]
     for p in cls.params:
         choices = f" ({', '.join(p.choices)})" if p.choices else ""
-        lines.append(f"  --{p.name:<17} {p.help}{choices} [{p.default}]")
+        lines.append(f"  --{p.name:<17} {p.help}{choices} [{p.shown_default}]")
     if not cls.params:
         lines.append("  no parameters of its own")
     return "\n".join(lines)

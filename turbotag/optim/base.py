@@ -16,13 +16,52 @@ from turbotag.optim.problem import Problem
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of an optimizer: drives the defaults, the checks and the help."""
+    """A parameter of an optimizer: drives the command line, the defaults, the checks and the help.
+
+    Its type is that of its default. least, most: the ends of its range, both excluded if `open`;
+    shown: how help shows the default, where the value does not speak for itself.
+    """
 
     name: str
     default: Any
     help: str
     choices: tuple[str, ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+    open: bool = False
+    shown: str = ""
 
+    def check(self, value: Any) -> None:
+        """Refuse a value of another type, or outside of the range."""
+        if self.choices:
+            if value not in self.choices:
+                raise UsageError(
+                    f"{self.name} is {value!r}: it is one of {', '.join(self.choices)}"
+                )
+            return
+        kind = type(self.default)
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            raise UsageError(f"{self.name} is {value!r}: it is {KINDS[kind]}")
+        inside = self.least < value < self.most if self.open else self.least <= value <= self.most
+        if not inside:
+            raise UsageError(f"{self.name} is {value}: it must {self.range()}")
+
+    def range(self) -> str:
+        """The range in words."""
+        if math.isinf(self.most):
+            return f"be above {self.least:g}" if self.open else f"be at least {self.least:g}"
+        return f"lie between {self.least:g} and {self.most:g}"
+
+    @property
+    def shown_default(self) -> str:
+        return self.shown or ("no" if self.default is False else str(self.default))
+
+
+KINDS = {bool: "True or False", int: "a whole number", float: "a number"}
+
+# What problems can be made of; the last two are the second-order bound and belief propagation.
+EXACT = ("multiclass", "chain", "tree", "projective")
+SECOND_ORDER, LOOPY = "second-order", "loopy"
 
 LOSSES = {
     "any": "any beta and gamma",
@@ -51,6 +90,7 @@ class Optimizer:
     name = ""
     reference = ""
     losses = "any"
+    structures: tuple[str, ...] = EXACT
     default_epochs = 10
     default_gap: float | None = None
     kept = 0  # vectors over the parts of an instance that are kept for every one
@@ -65,6 +105,7 @@ class Optimizer:
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         if not (lam > 0 and np.isfinite(lam)):
             raise UsageError(f"lambda is {lam}: it must be positive and finite")
+        self.check_structure(problem.structure)
         self.problem, self.lam, self.rng = problem, lam, rng
         self.param = self.check(problem.beta, problem.gamma, params)
         self.epochs = self.oracle_calls = self.updates = 0
@@ -82,10 +123,14 @@ class Optimizer:
             if name not in known:
                 has = ", ".join(known) or "none"
                 raise UsageError(f"{cls.name} has no parameter {name!r}; its parameters: {has}")
-            choices = known[name].choices
-            if choices and value not in choices:
-                raise UsageError(f"{name} is {value!r}: it is one of {', '.join(choices)}")
+            known[name].check(value)
         return {p.name: given.get(p.name, p.default) for p in cls.params}
+
+    @classmethod
+    def check_structure(cls, structure: str) -> None:
+        """Refuse a structure that this optimizer does not serve."""
+        if structure not in cls.structures:
+            raise UsageError(f"{cls.name} serves {', '.join(cls.structures)}, not {structure}")
 
     def start(self, W: np.ndarray) -> None:
         """Begin at these weights instead of 0 (a dual method: at their marginals)."""

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.optim.base import Optimizer
+from turbotag.optim.base import EXACT, LOOPY, SECOND_ORDER, Optimizer
 from turbotag.optim.problem import Problem
 
 
 class DCA(Optimizer):
     name = "dca"
     reference = "Martins et al. 2010, algorithm 2"
+    structures: tuple[str, ...] = (*EXACT, SECOND_ORDER, LOOPY)
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

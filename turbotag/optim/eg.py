@@ -23,7 +23,9 @@ from turbotag.optim.problem import Problem
 GROWTH, OVERSTEP, TINY = 1.05, 30.0, 1e-12
 ROUNDING = 2e-16
 START = 10.0  # score of the gold parts: probability 0.999 a word at 22 labels
-ETA = Param("eta", 0.5, "first step; halved until it keeps its promise, then grown")
+ETA = Param(
+    "eta", 0.5, "first step; halved until it keeps its promise, then grown", least=0.0, open=True
+)
 
 
 class ScoreSpace(DualOptimizer):

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turbotag.errors import UsageError
-from turbotag.optim.base import Param
+from turbotag.optim.base import EXACT, Param
 from turbotag.optim.dca import DCA
 
 SWEEPS, PRECISION = 1000, 1e-12
@@ -22,13 +21,12 @@ SWEEPS, PRECISION = 1000, 1e-12
 class MIRA(DCA):
     name = "mira"
     reference = "McDonald, Crammer and Pereira 2005; Martins et al. 2010, section 3"
+    structures = EXACT
     losses = "hinge"
-    params = (Param("kbest", 1, "number of answers that give a constraint each"),)
+    params = (Param("kbest", 1, "number of answers that give a constraint each", least=1),)
 
     def visit(self, i: int) -> None:
         problem, k = self.problem, self.param["kbest"]
-        if k < 1:
-            raise UsageError(f"kbest is {k}: it must be at least 1")
         if k == 1:
             super().visit(i)
             return

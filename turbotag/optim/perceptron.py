@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turbotag.optim.base import EXACT
 from turbotag.optim.dca import DCA
 
 
@@ -10,6 +11,7 @@ class Perceptron(DCA):
 
     name = "perceptron"
     reference = "Collins 2002; averaging after Freund and Schapire 1999"
+    structures = EXACT
     losses = "perceptron"
 
     def visit(self, i: int) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 
 from turbotag.optim.base import Optimizer, Param, blocks
 from turbotag.optim.problem import Problem
-from turbotag.optim.sampling import Sampler
 
 SMALLEST_SCALE = 1e-50
 SMALLEST_L = 1e-30  # where a gradient stays 0, as with one label, L_i is halved for ever
@@ -48,6 +47,8 @@ class SAG(Optimizer):
         self.seen = np.zeros(n, bool)
         self.skip, self.wait = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.clock = np.array([1.0, 0.0])  # scale, now
+        from turbotag.optim.sampling import Sampler  # with numba, which --help does not wait for
+
         self.sampler = Sampler("gap", self.nonuniform, np.ones(n))
 
     def start(self, W: np.ndarray) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-SCHEMES = ("uniform", "importance", "gap", "gap-importance", "gap-cost", "max")
-
 
 class Sampler:
     """Draws instances, a share `nonuniform` of them in proportion to changing weights.

@@ -20,11 +20,11 @@ from typing import Any, cast
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.optim.base import DualOptimizer, Param, blocks
+from turbotag.optim.base import EXACT, SECOND_ORDER, DualOptimizer, Param, blocks
 from turbotag.optim.certificate import Certificate, check_gap
 from turbotag.optim.problem import CliqueProblem, Problem, SplitProblem
-from turbotag.optim.sampling import SCHEMES, Sampler
 
+SCHEMES = ("uniform", "importance", "gap", "gap-importance", "gap-cost", "max")
 MAX_NEWTON = 50
 SETTLED = 5  # epochs after which a problem with moving potentials must hold them
 START_EPS = (
@@ -37,6 +37,7 @@ class SDCA(DualOptimizer):
     reference = "Le Priol, Piché and Lacoste-Julien 2018, algorithm 1; the compact dual is ours"
     default_epochs = 200
     default_gap = 1e-3
+    structures = (*EXACT, SECOND_ORDER)
     kept = 1
     unbounded = ("dual", "log_mu")
     params = (
@@ -47,9 +48,14 @@ class SDCA(DualOptimizer):
             ("compact", "exact"),
         ),
         Param("sampling", "gap", "how instances are drawn", SCHEMES),
-        Param("nonuniform", 0.8, "share of draws that are not uniform"),
+        Param("nonuniform", 0.8, "share of draws that are not uniform", least=0.0, most=1.0),
         Param(
-            "precision", 1e-3, "exact dual: of the line search, relative to the slope at its start"
+            "precision",
+            1e-3,
+            "exact dual: of the line search, relative to the slope at its start",
+            least=0.0,
+            most=1.0,
+            open=True,
         ),
     )
 
@@ -61,10 +67,6 @@ class SDCA(DualOptimizer):
                 "--dual exact needs a finite beta and a first-order chain or projective trees; "
                 "use --dual compact"
             )
-        if not 0.0 <= self.param["nonuniform"] <= 1.0:
-            raise UsageError("--nonuniform must lie between 0 and 1")
-        if not 0.0 < self.param["precision"] < 1.0:
-            raise UsageError("--precision must lie between 0 and 1")
         self.W = np.zeros(problem.shape)
         self.dual: float | None = 0.0
         self.gaps = np.ones(problem.n)
@@ -76,6 +78,8 @@ class SDCA(DualOptimizer):
         )
         if exact:
             self.dual = self.duals.objective(self.W)
+        from turbotag.optim.sampling import Sampler  # with numba, which --help does not wait for
+
         self.sampler = Sampler(self.param["sampling"], self.param["nonuniform"], self._factor())
 
     def _factor(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.optim.base import Optimizer, Param
+from turbotag.optim.base import EXACT, LOOPY, SECOND_ORDER, Optimizer, Param
 from turbotag.optim.certificate import objective
 from turbotag.optim.problem import Problem
 
@@ -22,7 +22,16 @@ SMALLEST_SCALE = 1e-100
 class SGD(Optimizer):
     name = "sgd"
     reference = "Collins et al. 2008, section 6; Bottou 2004"
-    params = (Param("eta", 0.0, "first step; 0 picks it from 10^-3 .. 10^2 after one epoch"),)
+    structures = (*EXACT, SECOND_ORDER, LOOPY)
+    params = (
+        Param(
+            "eta",
+            0.0,
+            "first step; 0 picks it from 10^-3 .. 10^2 after one epoch",
+            least=0.0,
+            shown="picked",
+        ),
+    )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

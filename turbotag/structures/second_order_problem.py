@@ -35,7 +35,8 @@ class SecondOrderProblem(ArcProblem):
         approximation: Approximation = Approximation(),  # noqa: B008
     ):
         super().__init__(arcs, gold, n_rows, beta, gamma, "nonprojective", single_root)
-        self.structure, self.approximation = "second-order", approximation
+        self.structure = "second-order" if self.certified else "loopy"
+        self.approximation = approximation
         cuts = arcs.sentences.tolist()
         self.parts: list[Parts] = []
         self._gold_parts: list[np.ndarray] = []
