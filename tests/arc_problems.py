@@ -25,35 +25,46 @@ def arc_problem(
     share them, and, if `repeated`, that an arc has some of them twice; pruning leaves gold alone.
     """
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, longest + 1, n)
-    cuts, firsts, ends = [0], [0], []
-    gold, heads, local, rows = [], [], [], []
-    for length in lengths.tolist():
+    gold, sentences = [], []
+    for length in rng.integers(1, longest + 1, n).tolist():
         every = trees(length, single_root, decoder == "projective")
         best = every[rng.integers(len(every))].tolist()
         gold += best
-        found: list[np.ndarray] = []
+        heads, features = [], []
         for m, right in enumerate(best, 1):
+            heads.append([])
             for h in range(length + 1):
                 if h == right or (h != m and not (pruned and rng.random() < 0.4)):
-                    heads.append(h)
-                    found.append(rng.choice(n_rows, rng.integers(0, most + 1), replace=repeated))
-                    ends.append(len(local) + sum(f.size for f in found))
-            cuts.append(len(heads))
-        different, numbers = np.unique(np.concatenate(found), return_inverse=True)
-        local += numbers.tolist()
-        rows += different.tolist()
-        firsts.append(len(rows))
-    arcs = Arcs(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        np.array(cuts, np.int64),
-        np.array(heads, np.int32),
-        np.array(ends, np.int64),
-        np.array(local, np.int32),
-        np.array(firsts, np.int64),
-        np.array(rows, np.int32),
-    )
+                    heads[-1].append(h)
+                    size = rng.integers(0, most + 1)
+                    features.append(rng.choice(n_rows, size, replace=repeated))
+        sentences.append((heads, features))
+    arcs = assemble(sentences)
     return ArcProblem(arcs, np.array(gold, np.int32), n_rows, beta, gamma, decoder, single_root)
+
+
+def assemble(sentences: list[tuple[list[list[int]], list[np.ndarray]]]) -> Arcs:
+    """Arcs of sentences, each the candidate heads of its words and the features of its parts."""
+    lengths, cuts, firsts, ends = [0], [0], [0], [0]
+    candidates, local, rows = [], [], []
+    for heads, features in sentences:
+        lengths.append(len(heads))
+        cuts += [len(h) for h in heads]
+        candidates += [h for mine in heads for h in mine]
+        ends += [f.size for f in features]
+        different, numbers = np.unique(np.concatenate(features), return_inverse=True)
+        firsts.append(different.size)
+        rows.append(different)
+        local.append(numbers)
+    return Arcs(
+        np.cumsum(lengths),
+        np.cumsum(cuts),
+        np.array(candidates, np.int32),
+        np.cumsum(ends)[1:],
+        np.concatenate(local).astype(np.int32),
+        np.cumsum(firsts),
+        np.concatenate(rows).astype(np.int32),
+    )
 
 
 def dense(problem: ArcProblem, i: int) -> np.ndarray:

@@ -1,9 +1,12 @@
-"""Small random chain problems for the optimizer tests."""
+"""Small random chain problems, and the optimum of any problem."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import minimize
 
+from turbotag.optim.certificate import objective
+from turbotag.optim.problem import Problem
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
 
@@ -50,13 +53,14 @@ def dense(problem: ChainProblem, i: int) -> np.ndarray:
     return F
 
 
-def objective(problem: ChainProblem, lam: float, w: np.ndarray) -> tuple[float, np.ndarray]:
-    """P(w) and its gradient, flat."""
-    W = w.reshape(problem.shape)
-    value, grad = 0.5 * lam * float(w @ w), lam * W
-    for i in range(problem.n):
-        best, theta, nu = problem.oracle(i, W)
-        z = problem.gold(i)
-        value += (best - theta @ z) / problem.n
-        problem.add(i, nu - z, 1.0 / problem.n, grad)
-    return value, grad.reshape(-1)
+def optimum(problem: Problem, lam: float) -> tuple[float, np.ndarray]:
+    """P* and its weights, by SciPy's L-BFGS."""
+
+    def flat(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, grad = objective(problem, lam, w.reshape(problem.shape))
+        return value, grad.reshape(-1)
+
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
+    start = np.zeros(problem.shape).reshape(-1)
+    found = minimize(flat, start, jac=True, method="L-BFGS-B", options=options)
+    return found.fun, found.x.reshape(problem.shape)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from tests import problems
 from tests.oracles import random_mask
-from tests.problems import chain_problem, objective
+from tests.problems import chain_problem, optimum
 from turbotag.errors import UsageError
 from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.certificate import NegativeGapError, certify_primal, check_gap
@@ -26,16 +26,6 @@ LAM = 0.05
 
 def rng(seed=0):
     return np.random.default_rng(seed)
-
-
-def optimum(problem, lam):
-    """P* by L-BFGS."""
-    start = np.zeros(problem.shape).reshape(-1)
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
-    found = minimize(
-        lambda w: objective(problem, lam, w), start, jac=True, method="L-BFGS-B", options=options
-    )
-    return found.fun, found.x.reshape(problem.shape)
 
 
 @pytest.mark.parametrize("dual", ["compact", "exact"])

@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from tests.arc_problems import arc_problem
-from tests.problems import objective
+from tests.problems import optimum
 from turbotag.errors import UsageError
 from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.base import serves
@@ -26,16 +25,6 @@ roots = pytest.mark.parametrize("single_root", [False, True])
 
 def rng(seed=0):
     return np.random.default_rng(seed)
-
-
-def optimum(problem, lam):
-    """P* by SciPy's L-BFGS."""
-    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
-    start = np.zeros(problem.shape).reshape(-1)
-    found = minimize(
-        lambda w: objective(problem, lam, w), start, jac=True, method="L-BFGS-B", options=options
-    )
-    return found.fun, found.x.reshape(problem.shape)
 
 
 def reaches(name, problem, expected, weights, epochs=3000):

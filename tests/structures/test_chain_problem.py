@@ -1,79 +1,64 @@
-"""The training problem: sparse against dense features, losses against enumeration, gradients."""
-
-import math
+"""Chains as a training problem, and what a mixture of distributions gains."""
 
 import numpy as np
 import pytest
 
 from tests.oracles import Enumerated, sequences, stats
-from tests.problems import chain_problem, dense, objective
+from tests.problems import chain_problem, dense
+from tests.structures.problem_conformance import CliqueProblem, ExactProblem, Instance
 from turbotag.structures import mixture
 
-LOSSES = [(1.0, 0.0), (1.0, 1.0), (3.0, 1.0), (0.5, 2.0), (math.inf, 1.0), (math.inf, 0.0)]
+SMALL = {"n": 5, "longest": 4, "K": 4}
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_sparse_features_equal_dense_ones(order):
-    problem = chain_problem(order=order)
-    rng = np.random.default_rng(1)
-    for i in range(problem.n):
-        F = dense(problem, i)
-        W = rng.normal(size=problem.shape)
-        d = rng.normal(size=problem.size(i))
-        np.testing.assert_allclose(problem.scores(i, W), F.T @ W.reshape(-1), atol=1e-10)
-        assert problem.norm_sq(i, d) == pytest.approx(float((F @ d) @ (F @ d)))
-        expected = W.reshape(-1) + 0.7 * (F @ d)
-        problem.add(i, d, 0.7, W)
-        np.testing.assert_allclose(W.reshape(-1), expected, atol=1e-10)
+def seen(problem):
+    """The mask that allows the label pairs and ends of gold, and all of label 0."""
+    allowed, start, end = np.zeros((problem.K, problem.K)), np.zeros(problem.K), np.zeros(problem.K)
+    allowed[0, :] = allowed[:, 0] = start[0] = end[0] = 1.0
+    for a, b in zip(problem.sentences, problem.sentences[1:], strict=False):
+        gold = problem.labels[a:b]
+        start[gold[0]] = end[gold[-1]] = 1.0
+        allowed[gold[:-1], gold[1:]] = 1.0
+    return allowed, start, end
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize(("beta", "gamma"), LOSSES)
-def test_loss_is_its_definition(beta, gamma, order):
-    problem = chain_problem(beta=beta, gamma=gamma, n=5, longest=4, order=order)
-    W = np.random.default_rng(2).normal(size=problem.shape)
-    for i in range(problem.n):
-        s = problem.scores(i, W).copy()
-        gold = tuple(problem.labels[problem.sentences[i] : problem.sentences[i + 1]].tolist())
-        z = stats(gold, problem.K, order)
-        np.testing.assert_array_equal(problem.gold(i), z)
-        terms = []
-        for y in sequences(len(gold), problem.K):
-            cost = sum(a != b for a, b in zip(y, gold, strict=True))
-            assert problem.cost(i, stats(y, problem.K, order)) == pytest.approx(cost)
-            terms.append(s @ (stats(y, problem.K, order) - z) + gamma * cost)
-        top = max(terms)
-        expected = top
-        if beta < math.inf:
-            expected += math.log(sum(math.exp(beta * (x - top)) for x in terms)) / beta
-        value, theta, nu = problem.oracle(i, W)
-        assert value - theta @ z == pytest.approx(expected, abs=1e-10)
-        if beta < math.inf:
-            exact = Enumerated(theta, len(gold), problem.K, beta, order=order)
-            assert value - theta @ nu == pytest.approx(exact.entropy / beta, abs=1e-9)
+def instance(problem, i):
+    gold = problem.labels[problem.sentences[i] : problem.sentences[i + 1]]
+    mask = problem.mask if problem.order else None
+    every = list(sequences(gold.size, problem.K, mask))
+    z = np.array([stats(y, problem.K, problem.order) for y in every])
+    costs = (np.array(every) != gold).sum(axis=1)
+    return Instance(dense(problem, i), z, costs, every.index(tuple(gold.tolist())))
 
 
-@pytest.mark.parametrize(("beta", "gamma"), LOSSES[:4])
-def test_gradient_by_finite_differences(beta, gamma):
-    problem = chain_problem(beta=beta, gamma=gamma, n=4)
-    w = np.random.default_rng(3).normal(size=problem.shape).reshape(-1)
-    _, grad = objective(problem, 0.1, w)
-    for p in range(w.size):
-        h = np.zeros_like(w)
-        h[p] = 1e-5
-        rise = objective(problem, 0.1, w + h)[0] - objective(problem, 0.1, w - h)[0]
-        assert rise / 2e-5 == pytest.approx(grad[p], abs=1e-6)
+class TestOrder1(CliqueProblem):
+    order = 1
+    variants = ({"masked": False}, {"masked": True})
+
+    def make(self, beta, gamma, masked=False):
+        settings = SMALL | {"beta": beta, "gamma": gamma, "order": self.order}
+        problem = chain_problem(**settings)
+        if masked:
+            problem = chain_problem(mask=seen(problem), **settings)
+        return problem, [instance(problem, i) for i in range(problem.n)]
 
 
-def test_radius_bounds_every_difference():
-    problem = chain_problem(longest=4)
-    for i in range(problem.n):
-        F, z = dense(problem, i), problem.gold(i).copy()
-        worst = max(
-            float(np.sum((F @ (z - stats(y, problem.K))) ** 2))
-            for y in sequences(int(problem.lengths[i]), problem.K)
-        )
-        assert worst <= problem.radius_sq()[i] + 1e-9
+class TestOrder2(ExactProblem):
+    order, variants = 2, TestOrder1.variants
+    make = TestOrder1.make
+
+
+class TestOrder0(ExactProblem):
+    order = 0
+    make = TestOrder1.make
+
+
+def test_a_mask_of_gold_forbids_something():
+    problem = chain_problem(**SMALL)
+    assert min(m.min() for m in seen(problem)) == 0.0
+
+
+# ---- Mixtures ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from tests.structures.problem_conformance import ExactProblem
+from tests.structures.test_chain_problem import instance
 from turbotag.optim.egr import EGR
 from turbotag.optim.sdca import SDCA
 from turbotag.structures import sparse
@@ -33,6 +35,21 @@ def plain(sentences, X, gold, K):
     occurrences = sentences * d, rows, positions, X.reshape(-1).astype(np.float32)
     sparse.sort_occurrences(*occurrences)
     return ChainProblem(sentences, occurrences, gold, d, K, math.inf, 1.0)
+
+
+class TestKernels(ExactProblem):
+    variants = ({"kernel": "linear"}, {"kernel": "polynomial"}, {"kernel": "rbf"})
+    test_settle_moves_the_rows_of_one_instance = None  # scores read the rows of all words
+
+    def make(self, beta, gamma, kernel):
+        sentences, X, gold, K = data(n=5)
+        problem = KernelChainProblem(sentences, X, gold, K, beta, gamma, kernel)
+        return problem, [instance(problem, i) for i in range(problem.n)]
+
+    def metric(self, problem):
+        words, shared = np.kron(problem.G, np.eye(problem.K)), np.eye(problem.n_shared)
+        zeros = np.zeros((len(words), len(shared)))
+        return np.block([[words, zeros], [zeros.T, shared]])
 
 
 @pytest.mark.parametrize("optimizer", [EGR, SDCA])

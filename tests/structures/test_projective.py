@@ -4,15 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.structures.conformance import TreeConformance, both
-from tests.tree_oracles import EnumeratedTrees, draw, is_projective, is_tree, trees
+from tests.tree_oracles import draw, is_projective, is_tree, trees
 from turbotag.structures import projective, projective_cliques
 from turbotag.structures.cliques import LOG_ZERO, mix
-
-cases = st.tuples(st.integers(1, 5), st.integers(0, 10_000), st.booleans(), st.booleans())
 
 
 class TestProjective(TreeConformance):
@@ -75,43 +71,6 @@ def gold(heads, single_root):
     return projective_cliques.gold(heads, single_root, mu, log_mu), mu, log_mu
 
 
-@settings(max_examples=60, deadline=None)
-@given(cases, st.sampled_from([1.0, 30.0, 400.0]))
-def test_cliques(case, scale):
-    """Marginals, entropy, stats and both divergences of clique distributions."""
-    n, seed, banned, single_root = case
-    scores, rng = draw(n, seed, banned, scale)
-    exact = EnumeratedTrees(scores, single_root, projective=True)
-    if exact.log_partition == -math.inf:
-        return
-    c = projective_cliques.counting(n, single_root)
-    log_z, nu, log_nu = cliques(scores, single_root)
-    assert log_z == pytest.approx(exact.log_partition, rel=1e-12, abs=1e-10)
-    derivations = np.array([gold(heads, single_root)[1] for heads in exact.heads])
-    np.testing.assert_allclose(nu, exact.p @ derivations, atol=1e-10)
-    np.testing.assert_array_equal(
-        (log_nu == LOG_ZERO), derivations[exact.scores > -np.inf].sum(0) == 0
-    )
-    stats = np.full((n + 1, n + 1), np.nan)
-    projective_cliques.stats(nu, n, single_root, stats)
-    np.testing.assert_allclose(stats, exact.marginals, atol=1e-10)
-
-    entropy = projective_cliques.entropy(nu, log_nu, c)
-    assert entropy == pytest.approx(exact.entropy, abs=1e-8)
-    seen = exact.marginals > 0
-    assert entropy == pytest.approx(log_z - (scores[seen] * stats[seen]).sum(), abs=1e-8)
-
-    other = scores + 0.3 * rng.normal(size=scores.shape)
-    q = EnumeratedTrees(other, single_root, projective=True)
-    _, mu, log_mu = cliques(other, single_root)
-    assert projective_cliques.kl(mu, log_mu, mu, log_mu, c) == (0.0, 0.0)
-    forward, reverse = projective_cliques.kl(mu, log_mu, nu, log_nu, c)
-    at = exact.scores > -np.inf
-    ratio = q.scores[at] - q.log_partition - exact.scores[at] + exact.log_partition
-    assert forward == pytest.approx(float(q.p[at] @ ratio), abs=1e-8)
-    assert reverse == pytest.approx(float(-exact.p[at] @ ratio), abs=1e-8)
-
-
 @both
 @pytest.mark.parametrize("n", range(1, 6))
 def test_gold_is_a_derivation(n, single_root):
@@ -153,9 +112,8 @@ def test_every_clique_occurs(n, single_root):
 @pytest.mark.parametrize("start", ["gibbs", "gold"])
 @pytest.mark.parametrize("n", [1, 2, 4, 5])
 def test_mixtures(n, single_root, start):
-    """The entropy of a mixture is that of the tree distribution its conditionals define, is at
-    least the mixture of entropies, and has the derivatives of clique_line."""
-    h = 1e-5
+    """The entropy of a mixture is that of the tree distribution its conditionals define, and at
+    least the mixture of entropies."""
     scores, rng = draw(n, 2)
     c = projective_cliques.counting(n, single_root)
     _, nu, log_nu = cliques(rng.normal(size=scores.shape), single_root)
@@ -181,9 +139,3 @@ def test_mixtures(n, single_root, start):
         np.testing.assert_allclose(np.exp(log_q) @ derivations, m, atol=1e-12)
         assert here == pytest.approx(-(np.exp(log_q) @ log_q))
         assert here >= (1 - eta) * ends[0] + eta * ends[1] - 1e-12
-
-        first, second = projective_cliques.line(mu, nu, eta, c)
-        up, down = mixture(eta + h)[2], mixture(eta - h)[2]
-        assert first == pytest.approx((up - down) / (2 * h), abs=1e-6)
-        assert second == pytest.approx((up - 2 * here + down) / h**2, rel=1e-3, abs=1e-3)
-        assert second <= 0.0
