@@ -1,6 +1,8 @@
-"""One-way imports (each package imports only from those before it) and a README that runs."""
+"""One-way imports: a package imports only from those before it, and no modules import in a circle;
+and a README that runs."""
 
 import ast
+import graphlib
 import re
 import shlex
 import subprocess
@@ -10,14 +12,17 @@ from pathlib import Path
 from turbotag.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "turbotag"
 ORDER = [
     "errors",
     "lean",
+    "blas",
+    "interrupts",
     "corpus",
     "kernels",
     "features",
-    "structures",
     "losses",
+    "structures",
     "optim",
     "metrics",
     "models",
@@ -27,23 +32,48 @@ ORDER = [
 ]
 
 
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("turbotag"):
-            if node.module == "turbotag":
-                yield from (alias.name for alias in node.names)
-            else:
-                yield node.module.split(".")[1]
+def modules():
+    """(name within the package, path) of every module."""
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield ".".join(p for p in parts if p != "__init__"), path
 
 
-def test_imports_point_one_way():
-    for path in (ROOT / "turbotag").rglob("*.py"):
-        package = path.relative_to(ROOT / "turbotag").parts[0].removesuffix(".py")
-        if package not in ORDER:
-            continue
-        for other in imported(path):
-            if other in ORDER:
-                assert ORDER.index(other) <= ORDER.index(package), f"{path} imports {other}"
+def imported(path, known, everywhere=True):
+    """Modules of the package that a module imports, by `import x` and by `from x import y`; only
+    those that are imported with it, unless `everywhere`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if everywhere else tree.body:
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            if name.split(".")[0] == "turbotag":
+                inner = name.removeprefix("turbotag").lstrip(".")
+                yield inner if inner in known else inner.rpartition(".")[0]
+
+
+def test_packages_import_one_way():
+    known = dict(modules())
+    for name, path in known.items():
+        package = name.split(".")[0]
+        for other in imported(path, known) if package in ORDER else ():
+            if other:
+                at = ORDER.index(other.split(".")[0])
+                assert at <= ORDER.index(package), f"{name} imports {other}"
+
+
+def test_modules_are_all_placed():
+    packages = {name.split(".")[0] for name, _ in modules()} - {"", "__main__"}
+    assert packages <= set(ORDER)
+
+
+def test_modules_import_no_circles():
+    known = dict(modules())
+    graph = {name: {*imported(path, known, False)} - {""} for name, path in known.items()}
+    assert list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names a circle
 
 
 def test_readme_python_runs():
