@@ -1,13 +1,16 @@
 """The library: texts to documents, taggers and parsers on lists, pickles, threads, processes."""
 
 import concurrent.futures
+import inspect
 import multiprocessing
 import os
 import pickle
+import re
 import subprocess
 import sys
-from contextlib import nullcontext
+import warnings
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +27,7 @@ from turbotag.corpus import lists
 from turbotag.corpus.reader import read
 from turbotag.corpus.text import segment
 from turbotag.errors import DataError, UsageError
+from turbotag.models import options
 from turbotag.models.evaluation import evaluate_files, evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.parser_training import train_parser
@@ -109,7 +113,7 @@ def check_document(found, text):
     assert found.entities == [e for s in found.sentences for e in s.entities]
     for t in found.tokens:
         assert text[t.start : t.end] == t.text
-    for s in found:
+    for i, s in enumerate(found):
         assert [t.id for t in s] == list(range(1, len(s) + 1))
         assert is_tree([t.head for t in s])
         for t in s:
@@ -121,7 +125,8 @@ def check_document(found, text):
             inside[e.start : e.end] = [True] * (e.end - e.start)
             first, last = s.tokens[e.start], s.tokens[e.end - 1]
             assert first.ner == f"B-{e.type}"
-            assert e.text == " ".join(text[first.start : last.end].split())
+            assert e.text == " ".join(text[e.start_char : e.end_char].split())
+            assert (e.sentence, e.start_char, e.end_char) == (i, first.start, last.end)
             assert 0.0 < e.probability <= 1.0
         assert inside == [t.ner != "O" for t in s]
 
@@ -162,6 +167,57 @@ def test_what_is_found(nlp):
         (4, "obj"),
         (4, "punct"),
     ]
+
+
+def test_where_entities_stand(nlp):
+    text = "It rained.  Ada   Brandt flew to Oslo."
+    found = nlp(text)
+    assert [(e.text, e.sentence, text[e.start_char : e.end_char]) for e in found.entities] == [
+        ("Ada Brandt", 1, "Ada   Brandt"),
+        ("Oslo", 1, "Oslo"),
+    ]
+    ada = found.entities[0]
+    assert [t.text for t in found[ada.sentence][ada.start : ada.end]] == ["Ada", "Brandt"]
+    assert asdict(ada)["start_char"] == text.index("Ada")
+
+
+def test_documents_and_sentences_are_sequences(nlp):
+    found = nlp("Ada flew to Oslo. She loved it. It rained.")
+    first = found[0]
+    assert first is found.sentences[0]
+    assert found[-1].text == "It rained."
+    assert [s.text for s in found[1:]] == ["She loved it.", "It rained."]
+    assert (len(found), len(first)) == (3, 5)
+    assert (first[0].text, first[-1].text) == ("Ada", ".")
+    assert [t.text for t in first[:2]] == ["Ada", "flew"]
+    assert list(first) == first.tokens
+    assert first[1] in first
+    assert [t.text for t in reversed(first)] == [".", "Oslo", "to", "flew", "Ada"]
+    assert list(found) == found.sentences
+    for sequence in (found, first):
+        with pytest.raises(IndexError):
+            sequence[99]
+        with pytest.raises(TypeError):
+            sequence["Ada"]
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"Ada", ["Ada sings."], {"a": 1}], ids=str)
+def test_a_pipeline_takes_a_text(nlp, wrong):
+    """Both kinds of error: a Python programmer's and the package's."""
+    for kind in (TypeError, UsageError):
+        with pytest.raises(kind, match=r"a pipeline takes a text \(str\), not "):
+            nlp(wrong)
+
+
+def test_many_texts(nlp):
+    texts = ["Ada sings.", "", "Leon flew to Oslo."]
+    assert list(nlp.pipe(iter(texts))) == [nlp(t) for t in texts]
+    assert [d.conllu for d in nlp.pipe(texts, probabilities=False)] == [
+        nlp(t, probabilities=False).conllu for t in texts
+    ]
+    for wrong in ("Ada sings.", None):
+        with pytest.raises(TypeError, match="takes a list of texts, not"):
+            nlp.pipe(wrong)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t\r\n", "\ufeff\u200b\x00\u00a0"])
@@ -332,6 +388,10 @@ def test_tagger_files(ner, tmp_path, monkeypatch):
 
 
 def test_tagger_options():
+    assert (
+        turbotag.Tagger("pos", dual="exact").fit(SENTENCES, TAGS).model.header["algorithm"]["dual"]
+        == "exact"
+    )
     tagger = turbotag.Tagger("pos", algorithm="lbfgs", C=0.25, seed=7, licence="mine", epochs=4)
     header = tagger.fit(SENTENCES, TAGS).model.header
     assert (header["algorithm"]["name"], header["algorithm"]["C"]) == ("lbfgs", 0.25)
@@ -348,7 +408,8 @@ def test_tagger_options():
     for wrong, words in (
         ({"algorithm": "adam"}, "unknown algorithm 'adam'"),
         ({"C": -1.0}, "C is -1.0"),
-        ({"task": "sentiment"}, "unknown task 'sentiment'"),
+        ({"task": "sentiment"}, "unknown task 'sentiment': a Tagger's is one of ner, pos, chunk"),
+        ({"task": "parse"}, "unknown task 'parse'"),
         ({"algorithm": "lbfgs", "loss": "svm"}, "lbfgs serves losses"),
     ):
         with pytest.raises(UsageError, match=words):
@@ -448,11 +509,60 @@ def test_chunks_after_three_columns():
     assert turbotag.Tagger("chunk").fit(sentences, tags).predict(sentences) == tags
 
 
-@pytest.mark.parametrize("option", [{"dual": "exact"}, {"colour": "red"}], ids=str)
-def test_options_are_those_of_train_and_others_are_refused(option):
-    expected = pytest.raises(UsageError, match="colour") if "colour" in option else nullcontext()
-    with expected:
-        turbotag.Tagger("pos", **option).fit(SENTENCES, TAGS)
+WRONG_OPTIONS = [
+    (turbotag.Tagger, {"heads": 5}, "heads is for parsers: the task pos has no use for it"),
+    (turbotag.Tagger, {"parts": ("cs",)}, "parts is for parsers"),
+    (turbotag.Tagger, {"labels": False}, "labels is for parsers"),
+    (turbotag.Parser, {"order": 2}, "order is for taggers: the task parse has no use for it"),
+    (turbotag.Parser, {"gazetteers": {"a": "b"}}, "gazetteers is for taggers"),
+    (turbotag.Parser, {"compact": True}, "compact is for taggers"),
+    (turbotag.Tagger, {"epoch": 3}, "there is no option 'epoch'; did you mean 'epochs'?"),
+    (
+        turbotag.Tagger,
+        {"epoch": 3},
+        "max_seconds, order, .* parameters of sdca: dual, sampling, nonuni",
+    ),
+    (turbotag.Tagger, {"smapling": "gap"}, "did you mean 'sampling'?"),
+    (turbotag.Tagger, {"epoch": 3, "algorithm": "lbfgs"}, "parameters of lbfgs: none"),
+    (turbotag.Tagger, {"colour": "red"}, "there is no option 'colour' (options: C, algo"),
+    (turbotag.Tagger, {"kbest": 3}, "kbest is a parameter of mira, not of sdca"),
+    (turbotag.Tagger, {"target": "pos"}, "there is no option 'target'"),
+    (turbotag.Tagger, {"drop": 0.1}, "drop needs compact"),
+    (turbotag.Parser, {"entropy": "bethe"}, "entropy needs parts"),
+    (turbotag.Parser, {"rounds": 3, "parts": ()}, "rounds needs parts"),
+    (turbotag.Parser, {"multiroot": True}, "did you mean 'multi_root'?"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "words"), WRONG_OPTIONS, ids=str)
+def test_wrong_options_are_refused_by_name(kind, given, words):
+    for error in (UsageError, TypeError):
+        with pytest.raises(error, match=re.sub(r"([?(])", r"\\\1", words)):
+            kind(**given)
+
+
+def test_options_have_a_task():
+    """Each option is in the table and in a signature, and of training's own."""
+    fields = {f.name for f in dataclass_fields(Options)}
+    common, taggers, parsers = map(set, (options.COMMON, options.TAGGERS, options.PARSERS))
+    given = {"task", "train", "dev", "format", "columns", "target", "params"}
+    assert fields == given | common | taggers | parsers
+    assert len(common | taggers | parsers) == sum(map(len, (common, taggers, parsers)))
+    for kind, own in ((turbotag.Tagger, taggers | {"task"}), (turbotag.Parser, parsers)):
+        signature = inspect.signature(kind).parameters
+        assert set(signature) == common | own | {"parameters"}
+        assert all(p.annotation is not p.empty for p in signature.values())
+
+
+def test_none_is_the_default():
+    plain = turbotag.Tagger("pos").fit(SENTENCES, TAGS).model.header
+    given = turbotag.Tagger("pos", C=None, epochs=None, order=None, sampling=None)
+    assert given.fit(SENTENCES, TAGS).model.header["algorithm"] == plain["algorithm"]
+
+
+def test_a_loaded_tagger_knows_its_task():
+    again = turbotag.Tagger.load("en-ner").fit([["in", "Oslo"]], [["O", "B-LOC"]])
+    assert again.model.header["task"] == "ner"
 
 
 # ---- Features, as python-crfsuite takes them -----------------------------------------------------
@@ -885,6 +995,15 @@ def test_words_without_tags_are_refused(parser):
             with pytest.raises(DataError, match=words):
                 model.score(sentences, [TREES[0], [(0, "root"), (1, "x")][: len(bare)]])
     assert parser.predict([[("Go", "VERB"), "on"]])  # one may be without
+
+
+def test_a_column_of_tags_that_is_missing_is_warned_of():
+    parser = turbotag.Parser.load("en-parse")
+    with pytest.warns(UserWarning, match="the parser learned from xpos, which no word here has"):
+        parser.predict(WORDS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parser.predict([[("Go", "VERB", "VB"), ("on", "ADV")]])
 
 
 def test_a_parser_of_bare_words():

@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +20,19 @@ from turbotag.corpus import lists
 from turbotag.corpus.formats import CONLLU, CRFSUITE, columns_format
 from turbotag.corpus.reader import Block, from_bytes
 from turbotag.corpus.text import segment, to_conllu
-from turbotag.errors import DataError, UsageError
+from turbotag.errors import ArgumentError, DataError, UsageError
+from turbotag.models import options
 from turbotag.models import parser as parsers
 from turbotag.models import tagger as taggers
 from turbotag.models.document import Document, Entity, Sentence, Token, document
-from turbotag.models.gold import Options, options_for
+from turbotag.models.gold import TASKS, Options, options_for
 from turbotag.models.parser_training import score_parser, train_parser
 from turbotag.models.pipeline import Pipeline, find, pipeline
 from turbotag.models.prediction import Output, annotate
 from turbotag.models.training import reads_attributes, train
+
+TAG_TASKS = tuple(task for task in TASKS if task != "parse")
+OPTIONS = {*options.COMMON, *options.TAGGERS, *options.PARSERS}
 
 __all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"]
 
@@ -48,6 +51,9 @@ class NLP:
 
     def __call__(self, text: str, probabilities: bool = True) -> Document:
         """Sentences, tokens, trees and entities of a text."""
+        if not isinstance(text, str):
+            more = "; pipe() takes many" if isinstance(text, Iterable) else ""
+            raise ArgumentError(f"a pipeline takes a text (str), not {text!r:.60}{more}")
         self.pipeline.check_raw()
         surface = segment(text)
         if not surface:
@@ -57,6 +63,12 @@ class NLP:
             self.pipeline, block, self.pipeline.extractor, Output(marginals=probabilities)
         )
         return document(text, surface, from_bytes(data, "<text>", CONLLU))
+
+    def pipe(self, texts: Iterable[str], probabilities: bool = True) -> Iterator[Document]:
+        """The documents of many texts, one after the other."""
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise ArgumentError(f"pipe() takes a list of texts, not {texts!r:.60}")
+        return (self(text, probabilities) for text in texts)
 
 
 def load(name: str) -> NLP:
@@ -70,8 +82,10 @@ class _OnLists:
     kind: Any
     model: Any = None
 
-    def __init__(self, **options: Any):
-        self.options = options
+    def _take(self, task: str, given: dict[str, Any]) -> None:
+        """given: what the constructor was given, as its locals() has it."""
+        own = {name: value for name, value in given.items() if name in OPTIONS}
+        self.task, self.options = task, options.named(task, own | given["parameters"])
         self._local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -100,6 +114,7 @@ class _OnLists:
         """From a model file, or a shipped model by name."""
         self = cls()
         self.model = self.kind.load(find(name))
+        self.task = self.model.header["task"]
         return self
 
 
@@ -123,9 +138,46 @@ class Tagger(_OnLists):
 
     kind = taggers.Tagger
 
-    def __init__(self, task: str = "pos", **options: Any):
-        super().__init__(**options)
-        self.task = task
+    def __init__(
+        self,
+        task: str = "pos",
+        *,
+        template: str | None = None,
+        gazetteers: dict[str, str] | None = None,
+        scheme: str | None = None,
+        strict: bool | None = None,
+        constraints: str | None = None,
+        order: int | None = None,
+        compact: bool | None = None,
+        drop: float | None = None,
+        loss: str | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        C: float | None = None,
+        algorithm: str | None = None,
+        epochs: int | None = None,
+        stop_gap: float | str | None = None,
+        patience: int | None = None,
+        max_oracle_calls: int | None = None,
+        max_seconds: float | None = None,
+        init: str | None = None,
+        seed: int | None = None,
+        licence: str | None = None,
+        **parameters: Any,
+    ):
+        """Options are those of `turbotag train`, whose help explains each; None is its default.
+
+        template: a shipped set of templates or a file; gazetteers: files of names by name;
+        scheme: what span tags are trained in (iob1, iob2, iobes); strict: refuse irregular ones;
+        constraints: none, decode or train; order: of the chain, 1 or 2; compact: small files,
+        and drop: what share of the largest weight they leave out; loss, beta, gamma: the loss;
+        C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
+        max_oracle_calls, max_seconds: when it stops; init: a model to start from; seed;
+        licence: kept in the model; parameters: of the algorithm, such as sampling of sdca.
+        """
+        if task not in TAG_TASKS:
+            raise UsageError(f"unknown task {task!r}: a Tagger's is one of {', '.join(TAG_TASKS)}")
+        self._take(task, locals())
 
     def fit(
         self,
@@ -135,18 +187,18 @@ class Tagger(_OnLists):
     ) -> Tagger:
         data = lists.tagged(sentences, tags)
         held_out = lists.tagged(*dev) if dev else None
-        options = options_for(
+        settings = options_for(
             self.task,
             train=data.data,
             dev=held_out.data if held_out else None,
             **_layout(data),
-            **_options(self.options),
+            **self.options,
         )
-        if options.template:
-            _same_kind(f"template {options.template!r}", reads_attributes(options.template), data)
+        if settings.template:
+            _same_kind(f"template {settings.template!r}", reads_attributes(settings.template), data)
         if held_out:
             _same_kind("the training data", data.features, held_out)
-        self.model, _ = train(options, os.devnull)
+        self.model, _ = train(settings, os.devnull)
         return self
 
     def predict(self, sentences: Sequence[Tokens]) -> list[list[str]]:
@@ -174,8 +226,8 @@ class Tagger(_OnLists):
         model = self._fitted()
         data = lists.tagged(sentences, tags)
         _same_kind("this Tagger", model.input_format is not None, data)
-        options = Options(model.header["task"], data.data, **_layout(data))
-        return evaluate_model(options, model, options.train, strict=False).main
+        settings = Options(model.header["task"], data.data, **_layout(data))
+        return evaluate_model(settings, model, settings.train, strict=False).main
 
     def _block(self, sentences: Sequence[Tokens]) -> Block:
         model, data = self._fitted(), lists.tagged(sentences)
@@ -207,20 +259,65 @@ class Parser(_OnLists):
 
     kind = parsers.Parser
 
+    def __init__(
+        self,
+        *,
+        template: str | None = None,
+        decoder: str | None = None,
+        multi_root: bool | None = None,
+        crossing: str | None = None,
+        labels: bool | None = None,
+        prune: bool | None = None,
+        heads: int | None = None,
+        min_count: int | None = None,
+        jackknife: int | None = None,
+        supertags: int | None = None,
+        parts: tuple[str, ...] | None = None,
+        entropy: str | None = None,
+        rounds: int | None = None,
+        damping: float | None = None,
+        tolerance: float | None = None,
+        drop: float | None = None,
+        loss: str | None = None,
+        beta: float | None = None,
+        gamma: float | None = None,
+        C: float | None = None,
+        algorithm: str | None = None,
+        epochs: int | None = None,
+        stop_gap: float | str | None = None,
+        patience: int | None = None,
+        max_oracle_calls: int | None = None,
+        max_seconds: float | None = None,
+        init: str | None = None,
+        seed: int | None = None,
+        licence: str | None = None,
+        **parameters: Any,
+    ):
+        """Options are those of `turbotag train --task parse`; None is its default.
+
+        template: of arcs, a file; decoder: which trees there are; multi_root: several words may
+        hang on the root; crossing: what a projective parser does with other trees; labels: False
+        for heads alone; prune: False to score all arcs, heads: how many a word keeps otherwise;
+        min_count: of features of wrong arcs; jackknife, supertags: folds; parts: of second order
+        (cs, gp, as), entropy, rounds, damping, tolerance: their approximation; drop: weights that
+        are left out. The others are those of Tagger.
+        """
+        self._take("parse", locals())
+
     def fit(
         self,
         sentences: Sequence[Words],
         trees: Sequence[Tree],
         dev: tuple[Sequence[Words], Sequence[Tree]] | None = None,
     ) -> Parser:
-        options = options_for(
-            "parse",
+        settings = options_for(
+            self.task,
             train=lists.conllu(sentences, trees),
             dev=lists.conllu(*dev) if dev else None,
             format="conllu",
-            **_options(self.options),
+            **self.options,
         )
-        self.model, _ = train_parser(options, os.devnull)
+        self.model, _ = train_parser(settings, os.devnull)
         return self
 
     def predict(self, sentences: Sequence[Words]) -> list[list[tuple[int, str]]]:
@@ -259,7 +356,7 @@ class Parser(_OnLists):
         return block
 
 
-# ---- Options and lists ---------------------------------------------------------------------------
+# ---- Lists ---------------------------------------------------------------------------------------
 
 
 def _layout(data: lists.Tagged) -> dict[str, Any]:
@@ -275,14 +372,6 @@ def _same_kind(reader: str, features: bool, given: lists.Tagged) -> None:
     kinds = {True: "features (a dict or a list of str for each token)", False: "words"}
     if features != given.features:
         raise DataError(f"{reader} reads {kinds[features]}, but given are {kinds[given.features]}")
-
-
-def _options(given: dict[str, Any]) -> dict[str, Any]:
-    """Options of training; what they do not know are parameters of the algorithm."""
-    known = {f.name for f in fields(Options)}
-    own = {k: v for k, v in given.items() if k in known}
-    params = {k.replace("_", "-"): v for k, v in given.items() if k not in known}
-    return own | {"params": own.get("params", {}) | params}
 
 
 def _cut(flat: list[Any], sentences: np.ndarray) -> list[list[Any]]:

@@ -31,6 +31,10 @@ class UsageError(TurbotagError):
     exit_code = 2
 
 
+class ArgumentError(UsageError, TypeError):
+    """An argument of the wrong kind or with an unknown name; a TypeError too, as in all Python."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known one that is most like it, if any is."""
     from difflib import get_close_matches

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from turbotag.cli.common import announce_compilation, format_option, names, pairs, parting, say
 from turbotag.optim.algorithms import ALGORITHMS, describe, parameters
 
-TAG_DEFAULTS = {"order": 1, "constraints": "decode"}
+OPTIONS = {"no_labels": "labels", "no_prune": "prune", "gazetteer": "gazetteers"}
 
 
 def parameter_options(command: Any) -> Any:
@@ -268,40 +269,17 @@ def command(
     """
     from turbotag.models.fitting import check
     from turbotag.models.gold import options_for
+    from turbotag.models.options import check_given
     from turbotag.models.parser_training import check_parse, train_parser
     from turbotag.models.training import train
     from turbotag.optim.trace import Trace
 
     given = {name: rest.pop(name.replace("-", "_")) for name in parameters()}
-    only_parse = [
-        "decoder",
-        "multi_root",
-        "crossing",
-        "min_count",
-        "jackknife",
-        "supertags",
-        "heads",
+    context = click.get_current_context()
+    named = [
+        n for n in context.params if context.get_parameter_source(n) is ParameterSource.COMMANDLINE
     ]
-    if task != "parse" and rest["drop"] is not None and not rest["compact"]:
-        raise click.UsageError("--drop needs --task parse or --compact")
-    only_parts = ("entropy", "rounds", "damping", "tolerance")
-    given_parts = [n for n in only_parts if rest[n] is not None]
-    if given_parts and not parts:
-        raise click.UsageError(f"--{given_parts[0]} needs --parts")
-    given_parse = [n for n in only_parse if rest[n] is not None]
-    if task != "parse" and (given_parse or no_labels or no_prune or parts):
-        raise click.UsageError(
-            "--decoder, --multi-root, --jackknife and the like need --task parse"
-        )
-    only_tags = [n for n in ("target", "scheme", "strict") if rest[n]]
-    only_tags += [n for n in ("order", "constraints") if rest[n] != TAG_DEFAULTS[n]]
-    if task == "parse" and (only_tags or columns or gazetteer):
-        named = [
-            *only_tags,
-            *(["columns"] if columns else []),
-            *(["gazetteer"] if gazetteer else []),
-        ]
-        raise click.UsageError(f"--{named[0]} is for taggers: --task parse has no use for it")
+    check_given(task, {OPTIONS.get(n, n): context.params[n] for n in named}, _flag)
     options = options_for(
         task,
         columns=names(columns),
@@ -333,6 +311,12 @@ def command(
     else:
         proof = f"not certified, as Bethe's log Z is an approximation: primal {c.primal:.9f}"
     echo(f"stopped: {result.stopped}\n{proof}\nwrote {output}")
+
+
+def _flag(name: str) -> str:
+    """How an option is written on the command line."""
+    spelt = {option: flag for flag, option in OPTIONS.items()}.get(name, name)
+    return f"--{spelt.replace('_', '-')}"
 
 
 def _continues(output: str) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 
 from turbotag.corpus import schemes
 from turbotag.corpus.reader import Block
 from turbotag.corpus.text import Token as Surface
-
-NO_OFFSET = -1
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,45 @@ class Token:
 
 @dataclass(frozen=True)
 class Entity:
-    """Tokens start..end-1 of a sentence, counted from 0, that are one entity."""
+    """Tokens start..end-1 of a sentence, counted from 0, that are one entity.
+
+    sentence: the number of the sentence in its document, from 0, so doc[e.sentence][e.start:e.end]
+    are its tokens; start_char, end_char: where it stands in the document's text; text: what stands
+    there, with one blank for any white space.
+    """
 
     type: str
     start: int
     end: int
     text: str
+    sentence: int
+    start_char: int
+    end_char: int
     probability: float | None = None
 
 
 @dataclass(frozen=True)
-class Sentence:
+class Sentence(Sequence[Token]):
+    """A sequence of tokens, with the entities among them."""
+
     text: str
     tokens: list[Token]
     entities: list[Entity]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self.tokens)
+    @overload
+    def __getitem__(self, at: int) -> Token: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Token]: ...
+    def __getitem__(self, at: int | slice) -> Token | list[Token]:
+        return self.tokens[at]
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
 @dataclass(frozen=True)
-class Document:
-    """A text, its sentences, and all of it as CoNLL-U."""
+class Document(Sequence[Sentence]):
+    """A sequence of sentences: a text, what was found in it, and all of that as CoNLL-U."""
 
     text: str
     sentences: list[Sentence]
@@ -75,8 +89,12 @@ class Document:
     def entities(self) -> list[Entity]:
         return [e for s in self.sentences for e in s.entities]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self.sentences)
+    @overload
+    def __getitem__(self, at: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Sentence]: ...
+    def __getitem__(self, at: int | slice) -> Sentence | list[Sentence]:
+        return self.sentences[at]
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -95,7 +113,8 @@ def document(text: str, surface: list[list[Surface]], block: Block) -> Document:
     """The document of an annotated block, whose words are those of `surface`."""
     columns = {name: block.strings(at) for name, at in (("form", 1), ("upos", 3), ("xpos", 4))}
     columns |= {"head": block.strings(6), "label": block.strings(7), "misc": block.strings(9)}
-    sentences, cuts = [], block.sentences.tolist()
+    sentences: list[Sentence] = []
+    cuts = block.sentences.tolist()
     conllu = block.buf.tobytes().decode()
     texts = iter(re.findall(r"^# text = (.*)$", conllu, re.MULTILINE))
     for tokens, a, b in zip(surface, cuts, cuts[1:], strict=False):
@@ -119,7 +138,8 @@ def document(text: str, surface: list[list[Surface]], block: Block) -> Document:
                 )
             )
         whole = next(texts, " ".join(text[spans[0][0] : spans[-1][1]].split()))
-        sentences.append(Sentence(whole, found, _entities(text, found, notes)))
+        entities = _entities(text, len(sentences), found, notes)
+        sentences.append(Sentence(whole, found, entities))
     return Document(text, sentences, conllu)
 
 
@@ -136,7 +156,9 @@ def _spans(token: Surface) -> list[tuple[int, int]]:
     return out
 
 
-def _entities(text: str, tokens: list[Token], notes: list[dict[str, str]]) -> list[Entity]:
+def _entities(
+    text: str, sentence: int, tokens: list[Token], notes: list[dict[str, str]]
+) -> list[Entity]:
     tags = [t.ner or "O" for t in tokens]
     strings = sorted(set(tags))
     parsed = schemes.parse(strings)
@@ -149,6 +171,8 @@ def _entities(text: str, tokens: list[Token], notes: list[dict[str, str]]) -> li
         found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
     ):
         p = notes[a].get("EntityProb")
-        name = " ".join(text[tokens[a].start : tokens[b].end].split())
-        out.append(Entity(parsed.types[kind], a, b + 1, name, None if p is None else float(p)))
+        where = tokens[a].start, tokens[b].end
+        name = " ".join(text[slice(*where)].split())
+        probability = None if p is None else float(p)
+        out.append(Entity(parsed.types[kind], a, b + 1, name, sentence, *where, probability))
     return out

@@ -7,6 +7,7 @@ any tag (Ouchi, Duh and Matsumoto 2014).
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -177,16 +178,23 @@ class Parser:
         return [column for column in TAGS if column in reads]
 
     def check_tags(self, block: Block) -> None:
-        """DataError if the parser learned from tags, and a sentence has none."""
-        columns = [block.format.index(column) for column in self.tag_columns]
-        if not columns or not block.n_tokens:
+        """DataError if the parser learned from tags, and a sentence has none; a warning if it
+        learned from two columns of them, and one is empty."""
+        columns = {name: block.format.index(name) for name in self.tag_columns}
+        filled = {name: block.filled(at) for name, at in columns.items() if at is not None}
+        if not filled or not block.n_tokens:
             return
-        tagged = np.any([block.filled(c) for c in columns if c is not None], axis=0)
+        tagged = np.any([*filled.values()], axis=0)
         bare = np.flatnonzero(~np.logical_or.reduceat(tagged, block.sentences[:-1]))
         if bare.size:
             raise DataError(
                 f"sentence {bare[0]} has no tags, but the parser learned from them "
-                f"({', '.join(self.tag_columns)})"
+                f"({', '.join(filled)})"
+            )
+        for name in [name for name, words in filled.items() if not words.any()]:
+            warnings.warn(
+                f"the parser learned from {name}, which no word here has: trees will be worse",
+                stacklevel=4,
             )
 
     def matrix(self, block: Block, scanner: Scanner) -> np.ndarray:
