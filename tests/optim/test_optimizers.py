@@ -317,6 +317,7 @@ def test_warm_start(name):
             expected, abs=1e-6
         )
     opt.epoch()
+    opt.close()
 
 
 def test_limits_on_oracle_calls_and_seconds():
