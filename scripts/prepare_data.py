@@ -207,7 +207,7 @@ def conllx(paths: list[str], language: str) -> Corpus:
         block = read(path, "conllx")
         edits = Edits(block)
         for column in (8, 9):
-            edits.replace(column, ["_"], np.zeros(block.n_tokens, np.int64))
+            edits.put(column, ["_"], np.zeros(block.n_tokens, np.int64))
         results.append(treebank(file, source, edits.text(), block))
     return Corpus(f"conllx-{language}", results)
 

@@ -327,7 +327,7 @@ def test_conllx_becomes_conllu(tmp_path, capsys):
         ("\t2\tsbj\t2", "\t_\tsbj\t2", 1, "head is missing"),
         ("\t0\tpred\t0", "\t1\tpred\t0", 1, "the heads of words 1, 2 form a cycle"),
         ("3\t.", "4\t.", 3, "expected ID 3, found '4'"),
-        ("3\t.\t.", "3\t.", 3, "expected 10 tab-separated columns, found 9"),
+        ("3\t.\t.", "3\t.", 3, "expected 10 columns, found 9"),
         ("\t0\tpunct", "\t9\tpunct", 3, "head 9 is outside the sentence"),
     ],
 )

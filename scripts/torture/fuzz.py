@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -168,9 +168,18 @@ word = rarely(st.sampled_from(["Ada", "sang", "in", "Oslo", ".", "ß", "naïve"]
 ending = rarely(st.just("\n"), st.sampled_from(LINES))
 
 
+def joined(fields: list[str], separators: Sequence[str]) -> st.SearchStrategy:
+    """A line of fields with one of some separators between any two."""
+    first, *rest = fields
+    between = st.lists(st.sampled_from(separators), min_size=len(rest), max_size=len(rest))
+    return between.map(lambda b: first + "".join(map(str.__add__, b, rest)))
+
+
 @st.composite
 def conll_files(draw: Any) -> str:
     lines, end = [draw(st.sampled_from(["", "", "", "\ufeff"]))], draw(ending)
+    width = draw(st.sampled_from([10, 10, 10, 8]))
+    between = draw(rarely(st.just(["\t"]), st.just(["\t", " ", " \t ", "  "])))
     for _ in range(draw(st.integers(1, 3))):
         if draw(st.booleans()):
             lines.append("# " + draw(odd) + end)
@@ -178,28 +187,27 @@ def conll_files(draw: Any) -> str:
         for t in range(1, n + 1):
             if draw(st.integers(0, 9)) == 7:
                 skipped = draw(rarely(st.sampled_from([f"{t}-{n}", f"{t - 1}.1"]), odd))
-                lines.append("\t".join([skipped, draw(word), *"________"]) + end)
+                lines.append("\t".join([skipped, draw(word), *"_" * (width - 2)]) + end)
             fields = [str(t), draw(word), "_", "NOUN", "N", "_", "0", "dep", "_", draw(word)]
             fields[6] = str(draw(st.integers(0, t - 1)))
             if draw(st.integers(0, 15)) == 7:
                 fields[draw(st.integers(0, 9))] = draw(odd)
             if draw(st.integers(0, 63)) == 7:
                 del fields[draw(st.integers(0, 9))]
-            lines.append("\t".join(fields) + end)
+            lines.append(draw(joined(fields[:width], between)) + end)
         lines.append(draw(ending))
     return "".join(lines)
 
 
 @st.composite
-def column_files(draw: Any, blank: str = " ") -> str:
+def column_files(draw: Any, separators: Sequence[str] = (" ", " ", "  ", "\t", " \t")) -> str:
     width, end, lines = draw(st.integers(1, 5)), draw(ending), []
     tags = st.sampled_from(["O", "B-X", "I-X", "B-Y", "I-Y", "E-X", "S-Y", "L-X", "U-X", "B", "I"])
     for _ in range(draw(st.integers(1, 3))):
         for _ in range(draw(st.integers(1, 4))):
             n = draw(rarely(st.just(width), st.integers(0, 6)))
             fields = [draw(word) for _ in range(n - 1)] + [draw(rarely(tags, odd))]
-            separator = blank * draw(st.sampled_from([1, 1, 1, 2]))
-            lines.append(separator.join(fields) + end)
+            lines.append(draw(joined(fields, separators)) + end)
         lines.append(draw(ending))
     return "".join(lines)
 
@@ -309,9 +317,11 @@ FILES: dict[str, st.SearchStrategy] = {
     "conllu": conll_files(),
     "conllx": conll_files(),
     "columns": column_files(),
-    "tabs": column_files("\t"),
+    "tabs": column_files(("\t", "\t", "\t\t")),
     "crfsuite": attribute_files(),
-    "detection": st.one_of(conll_files(), column_files(), column_files("\t"), attribute_files()),
+    "detection": st.one_of(
+        conll_files(), column_files(), column_files(("\t", "\t", "\t\t")), attribute_files()
+    ),
     "text": texts(),
     "templates": template_files(),
     "arc templates": arc_files(),

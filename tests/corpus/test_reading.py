@@ -3,6 +3,7 @@
 import gzip
 
 import conllu
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,6 +57,74 @@ def test_conllx_by_extension(tmp_path):
     assert read(write(tmp_path, text, "a.conllu")).format.name == "conllu"
 
 
+ROWS = FORMATS["conllu"].replace("# a\n", "").split("\n")
+EIGHT = "\n".join("\t".join(row.split("\t")[:8]) for row in ROWS)
+
+
+@pytest.mark.parametrize("name", ["f.conllx", "f.conll", "f", "f.conllu"])
+def test_eight_columns_are_conllx(tmp_path, name):
+    for text in (EIGHT, EIGHT.replace("\t", " "), "# a comment\n" + EIGHT):
+        block = read(write(tmp_path, text, name))
+        assert block.format.name == "conllx"
+        assert block.strings(1) == ["Ada", "sings", "Leon"]
+        assert block.strings(7) == ["nsubj", "root", "root"]
+        assert block.format.index("phead") is None
+    assert read(write(tmp_path, EIGHT), "conllx").strings(6) == ["2", "0", "0"]
+    with pytest.raises(DataError, match="line 1: expected 10 columns, found 8"):
+        read(write(tmp_path, EIGHT), "conllu")
+
+
+def test_columns_behind_the_eighth_are_added(tmp_path):
+    block, each = read(write(tmp_path, EIGHT)), np.arange(3)
+    edits = Edits(block)
+    edits.put(8, ["a", "b", "c"], each)
+    edits.put(9, ["d", "e", "f"], each)
+    ends = iter(["\ta\td", "\tb\te", "\tc\tf"])
+    assert edits.text().decode() == "\n".join(r + next(ends) if r else r for r in EIGHT.split("\n"))
+    edits = Edits(block)
+    edits.note(["A=1", "", "B=2"], each)
+    assert read(edits.text()).strings(9) == ["A=1", "_", "B=2"]
+
+
+def test_comments_are_no_tokens(tmp_path):
+    """In CoNLL-U and CoNLL-X anywhere; in columns before a sentence, if they do not have as many
+    fields as a token, since '#' is a word too."""
+    rows = FORMATS["conllu"].split("\n")
+    for name in ("f.conllu", "f.conllx"):
+        text = "\n".join([*rows[1:2], "# inside", "#", *rows[2:]])
+        assert read(write(tmp_path, text, name)).strings(1) == ["Ada", "sings", "Leon"]
+    comments = ["# id 12\tdomain=en", "# sent_id = 3", "# a comment that is longer", "#"]
+    tokens = "Ada _ _ O\n# _ _ O\n\n# _ _ O\nLeon _ _ O\n\n"
+    for comment in comments:
+        for text in (tokens, tokens.replace(" ", "\t")):
+            block = read(write(tmp_path, f"{comment}\n{text}{comment}\n{text}"))
+            assert block.strings(0) == ["Ada", "#", "#", "Leon"] * 2
+
+
+@pytest.mark.parametrize("change", [("\t", " "), ("\tNNP\t", " NNP  "), ("\tNNP", " \tNNP")])
+def test_columns_that_mix_tabs_and_blanks(tmp_path, change):
+    """From the first line on, or in a later one, where the first sentence has no blank."""
+    first, later = "Ada\tNNP\tO\nsings\tVBZ\tO\n\n", "Leon\tNNP\tO\n"
+    for text in (first.replace(*change) + later, first + later.replace(*change)):
+        block = read(write(tmp_path, text))
+        assert block.strings(0) == ["Ada", "sings", "Leon"]
+        assert block.strings(2) == ["O", "O", "O"]
+
+
+def test_blanks_in_words_of_tab_separated_columns(tmp_path):
+    text = "New York\tNNP\tO\nsings\tVBZ\tO\n\na b c\tVBZ\tO\n"
+    assert read(write(tmp_path, text)).strings(0) == ["New York", "sings", "a b c"]
+    with pytest.raises(DataError, match=r"line 5: expected 3 tab-separated columns, found 2"):
+        read(write(tmp_path, text + "New York\tNNP\n"))
+
+
+def test_a_missing_column_is_not_made_up_by_a_blank(tmp_path):
+    """A word with a blank and no MISC have as many fields between blanks as a whole line."""
+    cut = "\n".join(ROWS[:3]) + "\n1\tLeon X\t_\tPROPN\t_\t_\t0\troot\t_\n"
+    with pytest.raises(DataError, match=r"line 4: expected 10 columns, found 9"):
+        read(write(tmp_path, cut))
+
+
 def test_docstart_ends_a_sentence(tmp_path):
     block = read(
         write(tmp_path, "-DOCSTART- -X- O\nAda N B\nsings V O\n-DOCSTART- -X- O\nLeon N B\n")
@@ -92,6 +161,10 @@ def test_override_and_column_names(tmp_path):
     assert read(write(tmp_path, "A\tx\n"), "crfsuite").format.name == "crfsuite"
     with pytest.raises(DataError, match="not a CRFsuite file"):
         read(path, "crfsuite")
+    with pytest.raises(DataError, match="line 3: is not a CRFsuite file"):
+        read(write(tmp_path, "\n\na b\n"), "crfsuite")
+    with pytest.raises(DataError, match="line 2: has 2 columns where plain text has one"):
+        read(write(tmp_path, "# c\na b\n"), "text")
     with pytest.raises(UsageError, match="--columns names 3"):
         read(path, naming=given_names(("a", "b", "c")))
 
@@ -109,7 +182,6 @@ BAD = {
     ),
     "conllu range": (b"1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n2-x\tb\t_\t_\t_\t_\t_\t_\t_\t_\n", 2, "ID"),
     "conllu empty": (b"1\ta\t\t_\t_\t_\t_\t_\t_\t_\n", 1, "lemma is empty"),
-    "comment inside": (b"1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n# x\n", 2, "expected 10"),
 }
 
 
@@ -204,6 +276,28 @@ def test_equal_to_the_conllu_package(tmp_path_factory, text):
     assert block.strings(6) == [value(t["head"]) for t in tokens]
 
 
+@settings(max_examples=100, deadline=None)
+@given(conllu_files(), st.data())
+def test_any_separators(tmp_path_factory, text, data):
+    """Tabs, blanks and both between the fields: the same fields, written back byte for byte."""
+    separator = st.sampled_from(["\t", "\t", " ", "  ", "\t ", " \t"])
+    lines = []
+    for line in text.split("\n"):
+        fields = [line] if line.startswith("#") or not line else line.split("\t")
+        lines.append("".join(f + data.draw(separator) for f in fields[:-1]) + fields[-1])
+    mixed = "\n".join(lines)
+    folder = tmp_path_factory.mktemp("c")
+    tabs, block = read(write(folder, text, "a")), read(write(folder, mixed, "b.conllu"))
+    assert block.format == tabs.format
+    assert block.sentences.tolist() == tabs.sentences.tolist()
+    for column in range(10):
+        assert block.strings(column) == tabs.strings(column)
+    edits = Edits(block)
+    for column in (3, 6):
+        edits.replace(column, block.strings(column), np.arange(block.n_tokens))
+    assert edits.text() == mixed.encode()
+
+
 @settings(max_examples=50, deadline=None)
 @given(conllu_files(), st.booleans())
 def test_rewriting_a_column_leaves_all_else_byte_for_byte(tmp_path_factory, text, crlf):
@@ -214,8 +308,6 @@ def test_rewriting_a_column_leaves_all_else_byte_for_byte(tmp_path_factory, text
     edits = Edits(block)
     strings = block.strings(3)
     unique = sorted(set(strings))
-    import numpy as np
-
     edits.replace(3, unique, np.array([unique.index(s) for s in strings]))
     assert edits.text() == data
     edits = Edits(block)

@@ -33,6 +33,7 @@ from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
 from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.trace import Trace
+from turbotag.report.drawing import read_drawings
 from turbotag.structures import parts, second_order
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -291,6 +292,26 @@ def test_label_probabilities(parser):
     p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found.label_probability[a:b], p.max(axis=1), rtol=1e-5)
     assert found.labels[a:b].tolist() == p.argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize("separator", ["\t", " "])
+def test_eight_columns_of_conllx(parser, folder, separator):
+    """Parsed, scored and drawn as ten are; probabilities are the ninth column and the tenth."""
+    ten = parsed(parser, TEST, marginals=True)
+    rows = [line.split("\t")[:8] for line in ten.split("\n") if line[:1] != "#"]
+    rows = [row for row in rows if len(row) < 8 or row[0].isdigit()]
+    gold, blind = folder / "gold.conll", folder / "blind.conll"
+    gold.write_text("\n".join(separator.join(row) for row in rows))
+    blind.write_text("\n".join(separator.join([*row[:6], "_", "_"][: len(row)]) for row in rows))
+    found = read(parsed(parser, str(blind), marginals=True).encode(), "conllx")
+    for column in (1, 6, 7):
+        assert found.strings(column) == read(ten.encode()).strings(column)
+    likely = [s.split("|") for s in read(ten.encode()).strings(9)]
+    assert found.strings(8) == [next(n[9:] for n in s if n.startswith("HeadProb=")) for s in likely]
+    assert evaluate_trees(str(gold), parsed(parser, str(blind)).encode()).main == 1.0
+    assert evaluate_trees(str(gold), parser).main == 1.0
+    drawing = read_drawings(str(gold))[0]
+    assert drawing.heads == read_heads(read(str(gold))).tolist()[: len(drawing.words)]
 
 
 def test_posterior_decoding_gives_trees(parser):

@@ -178,7 +178,7 @@ def test_parts_of_speech_alone(tmp_path):
         (b"Ada sings.\n\nLeon \xff waits.\n", 3, "byte 0xff is not valid UTF-8"),
         (b"Ada sings.\nLeon waits. \xe2\x82", 2, "byte 0xe2 is not valid UTF-8"),
         (ODD.replace("\n4\t", "\n5\t").encode(), 8, "expected ID 4, found '5'"),
-        (ODD.replace("\tX=1|Y=2", "").encode(), 5, "expected 10 tab-separated columns, found 9"),
+        (ODD.replace("\tX=1|Y=2", "").encode(), 5, "expected 10 columns, found 9"),
     ],
 )
 def test_bad_input(en, tmp_path, content, line, words):
@@ -206,9 +206,16 @@ def test_nothing_in_nothing_out(en, tmp_path, content, expected):
 
 
 def test_a_conllu_file_with_a_bad_first_line_is_not_taken_for_text(en, tmp_path):
-    for bad in (ODD.replace("\t1:x", ""), ODD.replace("\t", " ")):
-        with pytest.raises(DataError, match="line 3: expected 10 tab-separated columns"):
-            annotated(en, file(tmp_path, bad))
+    with pytest.raises(DataError, match="line 3: expected 10 columns, found 9"):
+        annotated(en, file(tmp_path, ODD.replace("\t1:x", "")))
+    eight = "1 Leon _ X XX _ 0 root\n"
+    with pytest.raises(DataError, match="line 1: expected 10 columns, found 8"):
+        annotated(en, file(tmp_path, eight))
+
+
+def test_blank_separated_conllu_is_annotated_and_stays_so(en, tmp_path):
+    blanks = annotated(en, file(tmp_path, ODD.replace("\t", " ")))
+    assert blanks == annotated(en, file(tmp_path, ODD)).replace("\t", " ")
 
 
 def test_files_that_cannot_be_read(en, tmp_path):
@@ -480,6 +487,9 @@ def test_entities_and_probabilities_of_a_document():
         ("1\tAda\tNNP\n", False),
         ("a\t" * 9 + "b\n", False),  # ten columns, but no ID
         ("1. Ada sings.\n", False),
+        (ODD.replace("\t", " "), True),
+        ("1 Ada _ N N _ 0 root\n", True),
+        ("1 Ada sang of all that she had seen there\n", False),
     ],
 )
 def test_looks_conll(data, is_conll):

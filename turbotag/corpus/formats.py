@@ -18,8 +18,9 @@ class Format:
 
     name: str
     columns: tuple[str, ...]
-    tabs: bool = True
-    comments: int = 0  # 0 none, 1 lines that open with '#', 2 the same if they have no tab
+    tabs: bool = True  # tabs separate fields
+    blanks: bool = False  # so do runs of blanks; of both, where tabs do not give all columns
+    comments: bool = False  # a line that opens with '#' may be a comment: see `scan_lines`
     ids: bool = False  # first column is a CoNLL-U ID
     docstart: bool = False
 
@@ -38,14 +39,18 @@ ALIASES = {"pos": ("upos",), "cpos": ("upos",), "form": ("word",)}
 CONLLU = Format(
     "conllu",
     ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"),
-    comments=1,
+    blanks=True,
+    comments=True,
     ids=True,
 )
 CONLLX = Format(
     "conllx",
     ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "phead", "pdeprel"),
+    blanks=True,
+    comments=True,
     ids=True,
 )
+CONLLX_8 = replace(CONLLX, columns=CONLLX.columns[:8])  # as many files are, without PHEAD, PDEPREL
 CRFSUITE = Format("crfsuite", ())
 TAGS = ("upos", "xpos")  # columns of parts of speech in CoNLL-U and CoNLL-X
 
@@ -60,6 +65,7 @@ NAMES = ("conllu", "conllx", "columns", "crfsuite", "text")
 
 
 _COMMENT = re.compile(r"# *(sent_id|text|newdoc|newpar|global\.columns)\b")
+_ARC = re.compile(r"([0-9]+|_)\t(?![0-9]+$).+")  # HEAD and DEPREL
 _ATTRIBUTE = re.compile(r".=.|.:-?[0-9.]+$")  # w=the, or a value: weight:0.5
 
 Naming = Callable[[int], tuple[str, ...]]
@@ -80,47 +86,57 @@ def given_names(names: tuple[str, ...]) -> Naming:
     return naming
 
 
-def columns_format(n: int, tabs: bool, names: tuple[str, ...]) -> Format:
-    """The column format with n columns, blank- or tab-separated."""
+def columns_format(n: int, tabs: bool, names: tuple[str, ...], blanks: bool = False) -> Format:
+    """The column format with n columns that are separated by tabs, blanks or both."""
     if n == 1:
-        return Format("text", names, tabs=tabs, docstart=True)
-    return Format("columns", names, tabs=tabs, comments=2 if tabs else 0, docstart=True)
+        return Format("text", names, tabs, blanks, docstart=True)
+    return Format("columns", names, tabs, blanks, comments=True, docstart=True)
 
 
-def _sample(data: bytes, limit: int = 200) -> list[str]:
+_Lines = list[tuple[int, str]]  # lines of a file and their numbers
+
+
+def _sample(data: bytes, limit: int = 200) -> _Lines:
     """The first lines of a block that hold something."""
-    lines: list[str] = []
-    for raw in data[: 1 << 18].removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+    lines: _Lines = []
+    for number, raw in enumerate(data[: 1 << 18].removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         line = raw.decode("utf-8", "replace").rstrip("\r")
         if line.strip(" \t"):
-            lines.append(line)
+            lines.append((number, line))
             limit -= not line.startswith("#")  # any number of comments may stand before tokens
         if not limit:
             break
     return lines
 
 
-def _fields(line: str, tabs: bool) -> list[str]:
+def _blank_separated(line: str) -> list[str]:
     """As the scanner splits: other white space, such as a no-break space, is part of a field."""
-    return line.split("\t") if tabs else re.split("[ \t]+", line.strip(" \t"))
+    return re.split("[ \t]+", line.strip(" \t"))
+
+
+def _body(lines: _Lines) -> _Lines:
+    """Those lines that tell the format best: no comments, if there are others, and no marks of
+    documents."""
+    marked = [(n, s) for n, s in lines if _blank_separated(s)[0] != "-DOCSTART-"] or lines
+    return (
+        [(n, s) for n, s in marked if not s.startswith("#")]
+        or [(n, s) for n, s in marked if "\t" in s]
+        or marked
+    )
 
 
 def has_token(data: bytes) -> bool:
     """Whether the beginning of a file has a line that tells its format: one that is neither blank,
     nor perhaps a comment, nor the mark of a document."""
     return any(
-        not line.startswith("#") and _fields(line, False)[0] != "-DOCSTART-"
-        for line in _sample(data)
+        not line.startswith("#") and _blank_separated(line)[0] != "-DOCSTART-"
+        for _, line in _sample(data)
     )
 
 
 def is_blank(data: bytes) -> bool:
     """Whether the beginning of a file has nothing but blank lines, which all formats have."""
     return not _sample(data)
-
-
-def _is_id(field: str) -> bool:
-    return field.replace("-", "", 1).replace(".", "", 1).isdigit()
 
 
 def detect(
@@ -132,65 +148,98 @@ def detect(
     """The format of a file from its first block; `name` overrides what it looks like, and `naming`
     gives the names of the columns of a column file from their number.
 
-    Ten tab-separated fields with an ID first are CoNLL-U, or CoNLL-X by the extension .conllx or
-    .conll; tabs with a varying number of fields, or fields with '=', are CRFsuite's; one field a
-    line is plain tokens; anything else is columns, of which the last is the tag.
+    Ten fields with an ID first are CoNLL-U, or CoNLL-X by the extension .conllx or .conll; eight
+    are CoNLL-X; tabs with a varying number of fields, or fields with '=', are CRFsuite's; one field
+    a line is plain tokens; anything else is columns, of which the last is the tag.
     """
     if name is not None and name not in NAMES:
         raise UsageError(f"unknown format {name!r}: it is one of {', '.join(NAMES)}")
     lines = _sample(data)
+    body = _body(lines)
+    number, first = body[0] if body else (1, "")
+    width = _conll_width(first)
+    if name == "conllu":
+        return CONLLU
+    if name == "conllx":
+        return CONLLX_8 if width == 8 else CONLLX
     if name == "crfsuite":
-        first = lines[0] if lines else ""
-        if _conll_line(first) or (" " in first and "\t" not in first):
-            raise DataError("is not a CRFsuite file: expected label<TAB>attribute<TAB>...", path, 1)
+        if width or (" " in first and "\t" not in first):
+            told = "is not a CRFsuite file: expected label<TAB>attribute<TAB>..."
+            raise DataError(told, path, number)
         return CRFSUITE
-    if name in ("conllu", "conllx"):
-        return CONLLU if name == "conllu" else CONLLX
-    body = [line for line in lines if not line.startswith("#") or line.count("\t") == 9]
-    body = body or [line for line in lines if "\t" in line] or lines
     if not body:
         raise DataError("holds no tokens", path)
-    tabs = "\t" in body[0]
-    if name is None and tabs and _conll_line(body[0]):
+    if name is None and width == 8:
+        return CONLLX_8
+    if name is None and width == 10:
         stem = path[:-3] if path.endswith(".gz") else path
-        old = stem.endswith((".conllx", ".conll")) and not lines[0].startswith("#")
+        old = stem.endswith((".conllx", ".conll")) and not lines[0][1].startswith("#")
         return CONLLX if old else CONLLU
-    body = [line for line in lines if not (tabs and line.startswith("#") and "\t" not in line)]
-    split = [_fields(line, tabs) for line in body or lines]
-    split = [f for f in split if f[0] != "-DOCSTART-"] or split
-    if name is None and tabs and _looks_crfsuite(split):
+    if name is None and "\t" in first and _looks_crfsuite([line for _, line in body]):
         return CRFSUITE
-    n = len(split[0])
+    n, tabs, blanks = _separation(body)
     if name == "text" and n != 1:
-        raise DataError(f"has {n} columns where plain text has one token a line", path, 1)
+        raise DataError(f"has {n} columns where plain text has one token a line", path, number)
     try:
-        fmt = columns_format(n, tabs, naming(n))
+        fmt = columns_format(n, tabs, naming(n), blanks)
     except DataError as e:
         raise DataError(str(e), path) from None
     return replace(fmt, name="columns") if name == "columns" else fmt
 
 
-def _conll_line(line: str) -> bool:
-    fields = line.split("\t")
-    return len(fields) == 10 and _is_id(fields[0])
+def _separation(body: _Lines) -> tuple[int, bool, bool]:
+    """The number of columns, and whether tabs and whether blanks separate them.
+
+    That is told from the first sentence alone, which any piece of a file that is read begins with.
+    Blanks are parts of words, if the number of fields between tabs is always the same and that
+    between blanks is not; they separate columns, if it is the other way round.
+    """
+    sentence = [line for i, (n, line) in enumerate(body) if n == body[0][0] + i]
+    by_tabs = [len(line.split("\t")) for line in sentence]
+    by_blanks = [len(_blank_separated(line)) for line in sentence]
+    if by_tabs[0] == 1:
+        return by_blanks[0], False, True
+    if len(set(by_tabs)) > 1 and len(set(by_blanks)) == 1:
+        return by_blanks[0], True, True
+    return by_tabs[0], True, by_tabs == by_blanks
+
+
+def _conll_width(line: str) -> int:
+    """How many columns, 10 or 8, a line of CoNLL-U or CoNLL-X has; 0 if it is none of them.
+
+    Ten fields between tabs with an ID first are enough to tell; others have HEAD and DEPREL too.
+    """
+    by_tabs, by_blanks = line.split("\t"), _blank_separated(line)
+    if len(by_tabs) == 10 and _is_id(by_tabs[0].strip(" ")):
+        return 10
+    for width, fields in ((10, by_blanks), (8, by_tabs), (8, by_blanks)):
+        if len(fields) == width and _is_id(fields[0]) and _ARC.fullmatch("\t".join(fields[6:8])):
+            return width
+    return 0
+
+
+def _is_id(field: str) -> bool:
+    return field.replace("-", "", 1).replace(".", "", 1).isdigit()
 
 
 def looks_conll(data: bytes) -> bool:
-    """Whether the beginning of a file is one of CoNLL-U rather than of running text."""
-    lines = _sample(data)
+    """Whether the beginning of a file is one of CoNLL-U or CoNLL-X rather than of running text."""
+    lines = [line for _, line in _sample(data)]
     body = [line for line in lines if not line.startswith("#")]
-    return bool(body and _conll_line(body[0])) or bool(lines and _COMMENT.match(lines[0]))
+    return bool(body and _conll_width(body[0])) or bool(lines and _COMMENT.match(lines[0]))
 
 
 def looks_columns(data: bytes) -> bool:
     """Whether it is rather one of tab-separated columns: three lines that are alike tell."""
-    widths = [line.count("\t") for line in _sample(data)]
+    widths = [line.count("\t") for _, line in _sample(data)]
     return len(widths) >= 3 and len(set(widths)) == 1 and widths[0] > 0
 
 
-def _looks_crfsuite(split: list[list[str]]) -> bool:
-    if len({len(fields) for fields in split}) > 3:
-        return True
+def _looks_crfsuite(lines: list[str]) -> bool:
+    split = [line.split("\t") for line in lines]
     attributes = [f for fields in split for f in fields[1:]]
     named = sum(1 for f in attributes if _ATTRIBUTE.search(f))
-    return len(split[0]) > 2 and named > 0.9 * len(attributes)
+    if len(split[0]) > 2 and named > 0.9 * len(attributes):
+        return True
+    varied = len({len(fields) for fields in split}) > 3
+    return varied and len({len(_blank_separated(line)) for line in lines}) > 1

@@ -199,7 +199,7 @@ def _parse(data: bytes, path: str, fmt: Format, first_line: int) -> Block:
     buf = np.frombuffer(data, np.uint8)
     start = 3 if first_line == 1 and data.startswith(_BOM) else 0
     begins, ends, kind, first_field, field_start, field_end = scan_lines(
-        buf, start, fmt.tabs, fmt.comments, fmt.ids, fmt.docstart
+        buf, start, fmt.tabs, fmt.blanks, fmt.comments, fmt.ids, fmt.docstart, len(fmt.columns)
     )
     token_lines = np.flatnonzero(kind == TOKEN)
     group = np.cumsum((kind == BLANK) | (kind == DOCSTART))[token_lines]
@@ -223,7 +223,7 @@ def _parse(data: bytes, path: str, fmt: Format, first_line: int) -> Block:
         for line in np.flatnonzero(kind == PASS).tolist():
             raw = data[begins[line] : ends[line]]
             if not raw.startswith(b"#"):
-                _check_skipped(raw, path, first_line + line)
+                _check_skipped(raw, fmt, path, first_line + line)
     return block
 
 
@@ -237,7 +237,7 @@ def _check_fields(block: Block) -> None:
         wrong = np.flatnonzero(block.width != expected)
         if wrong.size:
             got = block.width[wrong[0]]
-            kind = "tab-separated " if block.format.tabs else ""
+            kind = "" if block.format.blanks else "tab-separated "
             raise block.error(f"expected {expected} {kind}columns, found {got}", int(wrong[0]))
     empty = np.flatnonzero(block.starts == block.ends)
     if block.format.ids and empty.size:
@@ -264,13 +264,15 @@ def _check_ids(block: Block) -> None:
         raise block.error(f"expected ID {expected[t]}, found {interner.strings[ids[t]]!r}", t)
 
 
-def _check_skipped(raw: bytes, path: str, line: int) -> None:
+def _check_skipped(raw: bytes, fmt: Format, path: str, line: int) -> None:
     """A multiword range or an empty node."""
     fields = raw.split(b"\t")
-    if not _SKIPPED_ID.fullmatch(fields[0]):
+    if len(fields) != len(fmt.columns):
+        fields = re.split(rb"[ \t]+", raw.strip(b" \t"))
+    if not _SKIPPED_ID.fullmatch(fields[0].strip(b" ")):
         raise DataError(f"{fields[0].decode()!r} is not a CoNLL-U ID", path, line)
-    if len(fields) != 10:
-        raise DataError(f"expected 10 tab-separated columns, found {len(fields)}", path, line)
+    if len(fields) != len(fmt.columns):
+        raise DataError(f"expected {len(fmt.columns)} columns, found {len(fields)}", path, line)
 
 
 def stream(

@@ -14,19 +14,26 @@ from numba import njit
 BLANK, TOKEN, PASS, DOCSTART = range(4)
 
 TAB, NEWLINE, RETURN, SPACE, HASH, DASH, DOT = 9, 10, 13, 32, 35, 45, 46
+ZERO, NINE, EQUALS, UNDERSCORE = 48, 57, 61, 95
+
+
+HEAD, DEPREL = 6, 7  # of CoNLL-U and CoNLL-X
 
 
 @njit(cache=True, nogil=True)
-def scan_lines(buf, start, tabs, comments, ids, docstart):
+def scan_lines(buf, start, tabs, blanks, comments, ids, docstart, width):
     """Split `buf[start:]` into lines and fields.
 
-    tabs: fields end at single tabs (else at runs of blanks and tabs); comments: a line that opens
-    with '#' before the first token of a sentence is passed through (2: only if it has no tab);
-    ids: an ID field with '-' or '.' is a multiword range or an empty node, passed through;
+    tabs: fields end at single tabs; blanks: at runs of blanks and tabs; both: at single tabs, and
+    blanks around a field are not part of it, but at runs if only these give `width` fields.
+    ids: the first field of a line is an ID of CoNLL-U, and one with '-' or '.' is that of a
+    multiword range or an empty node, passed through.
+    comments: a line that opens with '#' is passed through; without ids, where '#' may be a word,
+    only before the first token of a sentence, and if it does not look like a token.
     docstart: a -DOCSTART- line is no token and ends a sentence.
 
     Returns (line_start, line_end, kind, first_field, field_start, field_end); the fields of line l
-    are first_field[l]..first_field[l+1]-1, none for blank and passed lines.
+    are first_field[l]..first_field[l+1]-1, none for lines that are no tokens.
     """
     n = buf.size
     n_lines, n_fields = 0, 0
@@ -35,7 +42,7 @@ def scan_lines(buf, start, tabs, comments, ids, docstart):
         if c == NEWLINE:
             n_lines += 1
             n_fields += 1
-        elif c == TAB or (c == SPACE and not tabs):
+        elif c == TAB or (c == SPACE and blanks):
             n_fields += 1
     if n > start and buf[n - 1] != NEWLINE:
         n_lines += 1
@@ -48,7 +55,7 @@ def scan_lines(buf, start, tabs, comments, ids, docstart):
     field_start = np.empty(n_fields, np.int64)
     field_end = np.empty(n_fields, np.int64)
 
-    p, line, field = start, 0, 0
+    p, line, first = start, 0, 0
     in_sentence = False
     while p < n:
         begin = p
@@ -58,66 +65,125 @@ def scan_lines(buf, start, tabs, comments, ids, docstart):
         p += 1
         if end > begin and buf[end - 1] == RETURN:
             end -= 1
-        line_start[line], line_end[line], first_field[line] = begin, end, field
-
-        blank, has_tab = True, False
-        for q in range(begin, end):
-            if buf[q] == TAB:
-                has_tab = True
-            elif buf[q] != SPACE:
-                blank = False
-        if blank:
+        line_start[line], line_end[line], first_field[line] = begin, end, first
+        hashed = comments and buf[begin] == HASH
+        if is_blank(buf, begin, end):
             kind[line] = BLANK
             in_sentence = False
-        elif (
-            comments > 0
-            and not in_sentence
-            and buf[begin] == HASH
-            and (comments == 1 or not has_tab)
-        ):
+        elif hashed and ids:
             kind[line] = PASS
         else:
-            first = field
-            q = begin
+            after = first  # the field after those of this line
             if tabs:
-                opened = begin
-                for q in range(begin, end):
-                    if buf[q] == TAB:
-                        field_start[field], field_end[field] = opened, q
-                        field += 1
-                        opened = q + 1
-                field_start[field], field_end[field] = opened, end
-                field += 1
-            else:
-                while q < end:
-                    while q < end and (buf[q] == SPACE or buf[q] == TAB):
-                        q += 1
-                    if q == end:
-                        break
-                    opened = q
-                    while q < end and buf[q] != SPACE and buf[q] != TAB:
-                        q += 1
-                    field_start[field], field_end[field] = opened, q
-                    field += 1
+                after = split_tabs(buf, begin, end, blanks, field_start, field_end, first)
+            if not tabs or (blanks and after - first != width and not hashed):
+                has_tab = after - first > 1
+                after = split_blanks(buf, begin, end, field_start, field_end, first)
+                fits = after - first == width and not (
+                    ids and not is_arc(buf, field_start, field_end, first + HEAD)
+                )
+                if has_tab and not fits:
+                    after = split_tabs(buf, begin, end, blanks, field_start, field_end, first)
             a, b = field_start[first], field_end[first]
-            passed = False
-            if ids:
-                for q in range(a, b):
-                    if buf[q] == DASH or buf[q] == DOT:
-                        passed = True
-            if passed:
+            comment = (
+                hashed
+                and not in_sentence
+                and (after - first != width or (not tabs and is_remark(buf, begin, end)))
+            )
+            if comment or (ids and not is_plain(buf, a, b)):
                 kind[line] = PASS
-                field = first
             elif docstart and b - a == 10 and buf[a] == DASH and is_docstart(buf, a):
                 kind[line] = DOCSTART
-                field = first
                 in_sentence = False
             else:
                 kind[line] = TOKEN
                 in_sentence = True
+                first = after
         line += 1
-    first_field[line] = field
-    return line_start, line_end, kind, first_field, field_start[:field], field_end[:field]
+    first_field[line] = first
+    return line_start, line_end, kind, first_field, field_start[:first], field_end[:first]
+
+
+@njit(cache=True, nogil=True)
+def is_blank(buf, begin, end):
+    for q in range(begin, end):
+        if buf[q] != TAB and buf[q] != SPACE:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def split_tabs(buf, begin, end, trim, field_start, field_end, field):
+    """Write the fields between single tabs from `field` on; trim: without blanks around them, if
+    there is anything else in them. Returns the number of the field after them."""
+    opened = begin
+    for q in range(begin, end + 1):
+        if q == end or buf[q] == TAB:
+            a, b = opened, q
+            if trim and not is_blank(buf, a, b):
+                while buf[a] == SPACE:
+                    a += 1
+                while buf[b - 1] == SPACE:
+                    b -= 1
+            field_start[field], field_end[field] = a, b
+            field += 1
+            opened = q + 1
+    return field
+
+
+@njit(cache=True, nogil=True)
+def split_blanks(buf, begin, end, field_start, field_end, field):
+    """The same for the fields between runs of blanks and tabs."""
+    opened = -1
+    for q in range(begin, end + 1):
+        outside = q == end or buf[q] == SPACE or buf[q] == TAB
+        if outside and opened >= 0:
+            field_start[field], field_end[field] = opened, q
+            field += 1
+            opened = -1
+        elif not outside and opened < 0:
+            opened = q
+    return field
+
+
+@njit(cache=True, nogil=True)
+def is_arc(buf, field_start, field_end, head):
+    """Whether fields look like HEAD and DEPREL: a number or '_', then no number. In a line that
+    lacks a column and has a word with a blank, which has as many fields, they do not."""
+    a, b = field_start[head], field_end[head]
+    label = head + DEPREL - HEAD
+    return (is_number(buf, a, b) or (b - a == 1 and buf[a] == UNDERSCORE)) and not is_number(
+        buf, field_start[label], field_end[label]
+    )
+
+
+@njit(cache=True, nogil=True)
+def is_remark(buf, begin, end):
+    """Whether a line of blank-separated fields that opens with '#' is no token though it may have
+    as many fields: it has a tab, or `# NAME = VALUE`."""
+    for q in range(begin + 1, end):
+        if buf[q] == TAB:
+            return True
+        if buf[q] == EQUALS and buf[q - 1] == SPACE and q + 1 < end and buf[q + 1] == SPACE:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def is_number(buf, a, b):
+    for q in range(a, b):
+        if buf[q] < ZERO or buf[q] > NINE:
+            return False
+    return a < b
+
+
+@njit(cache=True, nogil=True)
+def is_plain(buf, a, b):
+    """Whether an ID is that of a word."""
+    for q in range(a, b):
+        if buf[q] == DASH or buf[q] == DOT:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -34,6 +34,13 @@ class Edits:
         starts, ends = self.block.spans(column, self._tokens)
         self._put(starts, ends, strings, ids)
 
+    def put(self, column: int, strings: list[str], ids: np.ndarray) -> None:
+        """Replace a column, or append it where it is the next one."""
+        if column < len(self.block.format.columns):
+            self.replace(column, strings, ids)
+        else:
+            self.append(strings, ids)
+
     def append(self, strings: list[str], ids: np.ndarray) -> None:
         """Add a column at the end of the line."""
         separator = "\t" if self.block.format.tabs or self.block.format.name == "text" else " "
@@ -42,7 +49,11 @@ class Edits:
 
     def note(self, strings: list[str], ids: np.ndarray) -> None:
         """Put NAME=VALUE|... into the MISC column of CoNLL-U, in place of what has those names; an
-        empty string adds nothing."""
+        empty string adds nothing. Where lines have eight columns they get all ten."""
+        if len(self.block.format.columns) == 8:
+            self.append(["_"], np.zeros(self.n_tokens, np.int64))
+            self.append([s or "_" for s in strings], ids)
+            return
         starts, ends = self.block.spans(9, self._tokens)
         names = {n.split("=")[0] for s in strings for n in s.split("|") if s}
         data = self.block.buf.tobytes()

@@ -169,6 +169,8 @@ def _confusion(gold: Labels, predicted: Labels, where: np.ndarray) -> Confusion:
 
 def _probabilities(block: Block, column: int, name: str = "") -> np.ndarray:
     """(tokens,) from a column, or from its NAME= if there is a name; nan where there is none."""
+    if column >= len(block.format.columns):
+        return np.full(block.n_tokens, np.nan)
     interner = Interner()
     ids = block.ids(column, interner)
     pattern = rf"(?:.*\|)?{name}=([01]\.\d+)(?:\|.*)?" if name else r"([01]\.\d+)"

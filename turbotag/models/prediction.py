@@ -162,7 +162,8 @@ def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
     """Heads and labels into their columns; HeadProb= and LabelProb= into MISC of CoNLL-U.
 
     The label's probability is that given the head. CoNLL-X has no such column: there the
-    probability of the head goes into PHEAD, that of the label into PDEPREL.
+    probability of the head goes into PHEAD, that of the label into PDEPREL, which are added to
+    lines of eight columns.
     """
     longest = int(parsed.heads.max())
     edits.replace(HEAD, [str(h) for h in range(longest + 1)], parsed.heads)
@@ -174,9 +175,9 @@ def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
     head = [f"{p:.4f}" for p in parsed.head_probability.tolist()]
     label = [f"{p:.4f}" for p in parsed.label_probability.tolist()]
     if edits.block.format.name == "conllx":
-        edits.replace(8, head, each)
-        if parser.labelled:
-            edits.replace(9, label, each)
+        edits.put(8, head, each)
+        if parser.labelled or len(edits.block.format.columns) == 8:
+            edits.put(9, label if parser.labelled else ["_"] * edits.n_tokens, each)
         return
     notes = [f"HeadProb={h}" for h in head]
     if parser.labelled:

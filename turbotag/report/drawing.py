@@ -153,10 +153,13 @@ def _drawings(block: Block) -> tuple[list[Drawing], bool]:
     words, upos, xpos, labels = map(block.strings, (1, 3, 4, 7))
     tags = upos if _filled(upos) else xpos
     tree = read_heads(block).tolist() if _filled(block.strings(6)) else None
-    notes = [_notes(s) for s in block.strings(9)]
-    chances = [n.get("HeadProb", "") for n in notes]
-    if block.format.name == "conllx":
-        notes, chances = [], block.strings(8)
+    notes: list[dict[str, str]] = []
+    chances = [""] * block.n_tokens
+    if block.format.name == "conllu":
+        notes = [_notes(s) for s in block.strings(9)]
+        chances = [n.get("HeadProb", "") for n in notes]
+    elif block.format.index("phead") is not None:
+        chances = block.strings(8)
     entities = _entities(block, notes)
     has_tags, has_labels = _filled(tags), tree is not None and _filled(labels)
     drawings = []
