@@ -208,7 +208,7 @@ def surrogate(data: Path) -> str:
             kind = "certified" if r["certified"] else "estimate"
             uas, seconds = f"{100 * r['dev']:.2f}", f"{r['cpu_seconds']:.1f}"
             rows.append([r["epoch"], *numbers, f"{r['gap']:.2e}", kind, uas, seconds])
-    proof = next(x for x in said.splitlines() if x.startswith("certificate"))
+    proof = next(x for x in said.splitlines() if x.startswith("certificate, of"))
     head = ["epoch", "primal", "dual", "gap", "", "UAS", "CPU s"]
     return f"crf, C 0.03. The log ends with:\n\n    {proof}\n\n" + table(head, rows)
 

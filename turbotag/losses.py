@@ -49,6 +49,14 @@ class Loss:
                 return name
         return f"beta={self.beta:g},gamma={self.gamma:g}"
 
+    @property
+    def kind(self) -> str:
+        """The name that is nearest: of a loss with the same terms, whatever their weights."""
+        for name, (beta, gamma) in NAMES.items():
+            if math.isfinite(beta) == self.smooth and (gamma > 0.0) == (self.gamma > 0.0):
+                return name
+        raise AssertionError("the names cover all four cases")
+
 
 def loss(name: str = "crf", beta: float | None = None, gamma: float | None = None) -> Loss:
     """A loss by name; beta and gamma, where given, replace the name's own."""

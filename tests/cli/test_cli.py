@@ -28,7 +28,18 @@ def model(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     assert "certificate: primal" in done.stderr
-    assert "IOB2, 3 types" in done.stderr
+    for words in (
+        "400 sentences, 3828 tokens",
+        "IOB2, 3 types",
+        "features, 7 labels, ",
+        f"{DEV}: held out, 60 sentences, 568 tokens",
+        "algorithm: sdca (dual compact, sampling gap, nonuniform 0.8, precision 0.001), state ",
+        "loss: crf (beta 1, gamma 0); C 1, lambda 0.0025",
+        "until: a certified gap of 0.01 or 200 epochs",
+        "gap  dev F1\n",
+        "stopped: certified gap ",
+    ):
+        assert words in done.stderr
     return path
 
 

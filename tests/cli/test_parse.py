@@ -33,10 +33,19 @@ def model(tmp_path_factory):
         "400 sentences, 3828 words; 80 sentences and 80 arcs are non-projective",
         "tags are those of the file",
         "% of the gold arcs",
-        "certificate: primal",
+        f"{DEV}: held out, 60 sentences, 568 tokens",
+        "loss: softmax-margin (beta 1, gamma 3); C 0.1, lambda 0.025\n",
+        "gap dev UAS\n",
         f"wrote {path}",
     ):
         assert words in done.stderr
+    stages = done.stderr.split("\n== ")[1:]
+    assert [s.split(" ==")[0] for s in stages] == ["pruning model", "arcs", "labels"]
+    usual = ("sdca (dual compact, ", "a certified gap of 1 % of the primal or 5", "certified gap ")
+    for stage, words in zip(stages, (("dca\n", "4", "4 epochs"), usual, usual), strict=True):
+        for line in zip(("algorithm", "until", "stopped"), words, strict=True):
+            assert "\n" + ": ".join(line) in stage
+        assert "\ncertificate: " in stage
     assert os.listdir(path.parent) == ["parse.model"]
     return path
 

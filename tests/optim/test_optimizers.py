@@ -15,7 +15,7 @@ from turbotag.optim.certificate import NegativeGapError, certify_primal, check_g
 from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
 from turbotag.optim.mira import hildreth
-from turbotag.optim.run import Limits, run
+from turbotag.optim.run import Dev, Limits, run
 from turbotag.optim.sampling import Sampler
 from turbotag.optim.sdca import SCHEMES, SDCA
 from turbotag.optim.trace import Trace
@@ -406,7 +406,7 @@ def test_early_stopping_returns_the_best_weights_with_their_certificate():
         kept[value] = weights.copy()
         return value
 
-    result = run(SDCA(problem, LAM, rng()), Limits(50, None, 2), Trace(), score)
+    result = run(SDCA(problem, LAM, rng()), Limits(50, None, 2), Trace(), Dev(score))
     assert "weights of epoch 2" in result.stopped
     np.testing.assert_array_equal(result.weights, kept[0.5])
     assert result.certificate == certify_primal(problem, LAM, result.weights)

@@ -294,7 +294,7 @@ def command(
     announce_compilation()
     echo = (lambda line: say(line) if line.startswith("warning") else None) if quiet else say
     parting.append(lambda: _continues(output))
-    result = (train_parser if task == "parse" else train)(
+    (train_parser if task == "parse" else train)(
         options,
         output,
         Trace(None if quiet else say, log, say),
@@ -302,15 +302,8 @@ def command(
         shlex.join(["turbotag", *sys.argv[1:]]),
         resume,
         checkpoint_seconds,
-    )[1]
-    c = result.certificate
-    if not parts:
-        proof = f"certificate: {c}"
-    elif options.entropy == "convex":
-        proof = f"certificate, of the convex surrogate: {c}"
-    else:
-        proof = f"not certified, as Bethe's log Z is an approximation: primal {c.primal:.9f}"
-    echo(f"stopped: {result.stopped}\n{proof}\nwrote {output}")
+    )
+    echo(f"wrote {output}")
 
 
 def _flag(name: str) -> str:

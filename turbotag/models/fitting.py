@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from turbotag.features import compact
 from turbotag.models import memory, store
 from turbotag.models.gold import CONSTRAINTS, TASKS, Echo, Options
 from turbotag.optim.algorithms import algorithm
+from turbotag.optim.base import Optimizer
+from turbotag.optim.certificate import Certificate
 from turbotag.optim.problem import Problem
-from turbotag.optim.run import Limits, LoadState, Result, run
+from turbotag.optim.run import Dev, Limits, LoadState, Result, run
 from turbotag.optim.trace import Trace
 
 LEAST_C, MOST_C = 1e-12, 1e12  # scripts/torture/extremes.py trains at both
@@ -188,7 +190,7 @@ def fit(
     options: Options,
     checkpoint: Checkpoint,
     trace: Trace,
-    dev_score: Callable[[np.ndarray], float] | None = None,
+    dev: Dev | None = None,
     start: np.ndarray | None = None,
     echo: Echo = lambda line: None,
     resume: bool = False,
@@ -206,10 +208,9 @@ def fit(
             np.random.default_rng(options.seed),
             **options.params,
         )
-        echo(
-            f"{optimizer.name}, beta {problem.beta:g}, gamma {problem.gamma:g}, "
-            f"lambda {optimizer.lam:.4g}, state {optimizer.state_bytes / 1e6:.1f} MB"
-        )
+        stops = limits(options)
+        for line in describe(optimizer, options.C, stops):
+            echo(line)
         saved = checkpoint.load() if resume else None
         if saved:
             echo(f"resuming from {checkpoint.path}")
@@ -217,9 +218,9 @@ def fit(
             optimizer.start(start)
         result = run(
             optimizer,
-            limits(options),
+            stops,
             trace,
-            dev_score,
+            dev,
             checkpoint.save,
             checkpoint_seconds,
             saved,
@@ -231,12 +232,42 @@ def fit(
         W = result.weights
         if not -compact.LARGEST < W.min(initial=0.0) <= W.max(initial=0.0) < compact.LARGEST:
             raise FloatingPointError("weights are too large for a model file")
+    echo(f"stopped: {result.stopped}")
+    echo(proof(result.certificate, problem.certified))
     settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
     return Fitted(
         result,
         {"algorithm": settings, "certificate": certificate, "epochs": optimizer.epochs},
         problem.certified,
     )
+
+
+def held_out(block: Block) -> str:
+    """A dev file, in a line for the log."""
+    return f"{block.path}: held out, {block.n_sentences} sentences, {block.n_tokens} tokens"
+
+
+def describe(optimizer: Optimizer, C: float, stops: Limits) -> list[str]:
+    """What a training is about to do, in lines for the log."""
+    problem = optimizer.problem
+    params = ", ".join(f"{name} {value}" for name, value in optimizer.param.items())
+    kind = losses.Loss(problem.beta, problem.gamma).kind
+    state = f", state {optimizer.state_bytes / 1e6:.1f} MB" if optimizer.state_bytes else ""
+    return [
+        f"algorithm: {optimizer.name}{f' ({params})' if params else ''}{state}",
+        f"loss: {kind} (beta {problem.beta:g}, gamma {problem.gamma:g}); "
+        f"C {C:g}, lambda {optimizer.lam:.4g}",
+        f"until: {stops}",
+    ]
+
+
+def proof(certificate: Certificate, certified: str) -> str:
+    """What is known of a training's end. certified: what the gap is proven for, as in Problem."""
+    if not certified:
+        reason = "as Bethe's log Z is an approximation"
+        return f"not certified, {reason}: primal {certificate.primal:.9f}"
+    of = "" if certified == "the objective" else f", of {certified}"
+    return f"certificate{of}: {certificate}"
 
 
 def check_memory(shape: tuple[int, int], sizes: np.ndarray, options: Options) -> None:

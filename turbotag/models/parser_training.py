@@ -19,7 +19,15 @@ from turbotag.features import compact, templates
 from turbotag.features.arcs import SUPER
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
-from turbotag.models.fitting import Checkpoint, Fitted, check, fingerprint, fit, provenance
+from turbotag.models.fitting import (
+    Checkpoint,
+    Fitted,
+    check,
+    fingerprint,
+    fit,
+    held_out,
+    provenance,
+)
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import draw_folds, predicted_tags
 from turbotag.models.parser import (
@@ -33,7 +41,7 @@ from turbotag.models.parser import (
 )
 from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.base import LOOPY, SECOND_ORDER
-from turbotag.optim.run import Result
+from turbotag.optim.run import Dev, Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
 from turbotag.structures.arc_problem import ArcProblem, Arcs, best_trees
@@ -346,6 +354,8 @@ class ParserTraining:
         self.arrays: dict[str, np.ndarray] = {}
         self.checkpoints: list[Checkpoint] = []
         self.dev = read_treebank(dev, self.scanner, False) if dev else None
+        if dev:
+            echo(held_out(dev))
 
     def _check_columns(self) -> None:
         """Templates must not read the tree that is to be predicted."""
@@ -407,9 +417,16 @@ class ParserTraining:
         problem: Any,
         options: Options,
         trace: Trace,
-        dev: Any = None,
+        dev: Dev | None = None,
         start: np.ndarray | None = None,
+        brief: bool = False,
     ) -> Fitted:
+        """Train a stage; `brief` leaves its log to the caller."""
+
+        def echo(line: str) -> None:
+            if not brief or line.startswith("resuming"):
+                self.echo(line)
+
         checkpoint = Checkpoint(f"{self.output}.{name}", self.mark)
         checkpoint.regular = Checkpoint(self.output, self.mark).regular
         self.checkpoints.append(checkpoint)
@@ -420,7 +437,7 @@ class ParserTraining:
             trace,
             dev,
             start,
-            self.echo,
+            echo,
             self.resume,
             self.checkpoint_seconds,
         )
@@ -459,7 +476,8 @@ class ParserTraining:
             )
 
         for f in range(k):
-            fitted = self.fit(f"super{f}", problem(fold != f), trained, Trace())
+            fitted = self.fit(f"super{f}", problem(fold != f), trained, Trace(), brief=True)
+            self.echo(f"fold {f + 1} of {k}: stopped: {fitted.result.stopped}")
             tag_words(bank.sentences, *occurrences[:3], fold == f, fitted.result.weights, found)
         self.echo(f"{100 * np.mean(found == gold):.2f} % right over {k} folds")
         fitted = self.fit("super", problem(fold >= 0), trained, Trace(self.echo))
@@ -541,7 +559,8 @@ class ParserTraining:
     def score(self, trace: Trace) -> Fitted:
         task = self.arc_problem()
         start = starting_weights(self.init, task.table) if self.init else None
-        fitted = self.fit("arc", task.problem, self.options, trace, task.dev_score, start)
+        dev = Dev(task.dev_score, "UAS") if task.dev_score else None
+        fitted = self.fit("arc", task.problem, self.options, trace, dev, start)
         self.stage("arc", task.table.keys(), fitted.result.weights)
         return fitted
 

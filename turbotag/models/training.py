@@ -22,6 +22,7 @@ from turbotag.models.fitting import (
     check_memory,
     fingerprint,
     fit,
+    held_out,
     provenance,
 )
 from turbotag.models.gold import (
@@ -36,7 +37,7 @@ from turbotag.models.gold import (
     sorted_labels,
 )
 from turbotag.models.tagger import Tagger
-from turbotag.optim.run import Result
+from turbotag.optim.run import Dev, Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
@@ -131,8 +132,7 @@ def prepare(options: Options, echo: Echo) -> Setup:
         raise UsageError(f"template {template!r} reads column {target!r}, which is to be predicted")
     features = index_features(block, extractor)
     echo(
-        f"{features.keys.size} attributes, {len(labels)} labels, "
-        f"{len(extractor.templates)} templates"
+        f"{features.keys.size} features, {len(labels)} labels, {len(extractor.templates)} templates"
     )
     K, lengths = len(labels), np.diff(block.sentences)
     shared = sum(K**o for o in range(2, options.order + 2))  # numbers of transitions
@@ -197,6 +197,7 @@ def train(
             dev = read_gold(options, options.dev, target)
             draft = setup.tagger(make_header(options, setup, command), np.zeros(problem.shape))
             scorer = DevScorer(draft, dev)
+            echo(held_out(dev.block))
         start = None
         if options.init:
             start = warm_start(options.init, setup.labels, setup.features.keys, problem.shape)
@@ -205,7 +206,7 @@ def train(
             options,
             checkpoint,
             trace or Trace(),
-            scorer.main if scorer else None,
+            Dev(scorer.main, scorer.measure) if scorer else None,
             start,
             echo,
             resume,
@@ -243,6 +244,12 @@ class DevScorer:
         tags = self.tagger.viterbi(self.tagger.score_rows(self.rows), sentences)
         strings, ids = self.tagger.output_labels(tags, sentences)
         return score_tags(self.dev, strings, ids, self.tagger.header["scheme"] is not None)
+
+    @property
+    def measure(self) -> str:
+        """What `main` is, in short."""
+        spans = self.tagger.header["scheme"] and schemes.parse(self.dev.strings)
+        return "F1" if spans else "acc"
 
     def main(self, weights: np.ndarray) -> float:
         return self.score(weights).main

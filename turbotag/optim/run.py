@@ -42,6 +42,26 @@ class Limits:
             return self.gap
         return max(self.gap or 0.0, self.relative * primal)
 
+    def __str__(self) -> str:
+        share = None if self.relative is None else 100.0 * self.relative
+        asked = [
+            (self.gap, "a certified gap of {:g}"),
+            (share, "a certified gap of {:g} % of the primal"),
+            (self.patience, "{} epochs without a better dev score"),
+            (self.oracle_calls, "{} oracle calls"),
+            (self.seconds, "{:g} seconds"),
+            (self.epochs, "{} epochs"),
+        ]
+        return " or ".join(words.format(limit) for limit, words in asked if limit is not None)
+
+
+@dataclass(frozen=True)
+class Dev:
+    """Held-out data: the score of weights on it, from 0 to 1, and a short name of what that is."""
+
+    score: Callable[[np.ndarray], float]
+    measure: str = "score"
+
 
 @dataclass
 class Result:
@@ -57,7 +77,7 @@ def run(
     optimizer: Optimizer,
     limits: Limits,
     trace: Trace,
-    dev_score: Callable[[np.ndarray], float] | None = None,
+    dev: Dev | None = None,
     save: SaveState | None = None,
     save_seconds: float = 30.0,
     resume: LoadState | None = None,
@@ -69,7 +89,7 @@ def run(
     resume takes what it was given, and the run goes on to the identical result; `origin` is its
     file, which an error names.
     """
-    loop = _Loop(optimizer, limits, trace, dev_score)
+    loop = _Loop(optimizer, limits, trace, dev)
     if resume:
         try:
             loop.restore(*resume)
@@ -98,19 +118,16 @@ class _Loop:
         optimizer: Optimizer,
         limits: Limits,
         trace: Trace,
-        dev_score: Callable[[np.ndarray], float] | None,
+        dev: Dev | None,
     ):
-        self.optimizer, self.limits, self.trace, self.dev_score = (
-            optimizer,
-            limits,
-            trace,
-            dev_score,
-        )
+        self.optimizer, self.limits, self.trace = optimizer, limits, trace
+        self.dev_score = dev.score if dev else None
+        trace.measure = dev.measure if dev else ""
         self.stopped: str | None = None if limits.epochs > 0 else "no epochs were asked for"
         self.best: float | None = None
         self.best_epoch = 0
         self.best_weights: np.ndarray | None = None
-        optimizer.dev_score = dev_score
+        optimizer.dev_score = self.dev_score
         self.certificate: Certificate | None = None  # at the present weights, if there is one
         self.wall, self.cpu = time.perf_counter(), time.process_time()
 

@@ -51,12 +51,13 @@ class Trace:
         """log: a file for the JSON lines, opened at the first row; if it cannot be written, `warn`
         is told and training goes on without it."""
         self.rows: list[Row] = []
+        self.measure = ""  # what is measured on held-out data, such as F1; nothing without any
         self._echo, self._log, self._warn = echo, log, warn
 
     def add(self, row: Row) -> None:
         if self._echo:
             if not self.rows:
-                self._echo(HEADER)
+                self._echo(header(self.measure))
             self._echo(_line(row))
         self.rows.append(row)
         if self._log:
@@ -69,14 +70,18 @@ class Trace:
                 self._log = None
 
 
-HEADER = f"{'epoch':>6}{'oracles':>11}{'seconds':>9}{'primal':>13}{'dual':>13}{'gap':>11}{'dev':>8}"
+def header(measure: str = "") -> str:
+    """The names of the table's columns."""
+    columns = f"{'epoch':>6}{'oracles':>11}{'seconds':>9}{'primal':>13}{'dual':>13}{'gap':>11}"
+    return f"{columns}{f'dev {measure}':>8}" if measure else columns
 
 
 def _line(row: Row) -> str:
     def number(x: float | None, width: int, form: str) -> str:
         return f"{'-' if x is None else format(x, form):>{width}}"
 
-    gap, dual = number(row.gap, 10, ".2e") + ("  " if row.certified else "~ "), row.dual
+    known = row.certified or row.gap is None
+    gap, dual = number(row.gap, 10, ".2e") + ("  " if known else "~ "), row.dual
     if row.certified and row.loose:
         gap, dual = f"{'loose':>10}  ", None
     dev = "" if row.dev is None else f"{100 * row.dev:6.2f}"
