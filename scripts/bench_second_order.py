@@ -198,7 +198,8 @@ def surrogate(data: Path) -> str:
         log = Path(scratch) / "log"
         _, said, _, _, _ = run(
             "train", "--task", "parse", "--train", str(folder / "train.conllu"), "--no-labels",
-            "--dev", str(folder / "test.conllu"), "--parts", "cs,gp", "--algorithm", "sdca",
+            "--dev", str(folder / "test.conllu"), "--keep", "last", "--parts", "cs,gp",
+            "--algorithm", "sdca",
             "--loss", "crf", "-C", "0.03", "--stop-gap", "1e-5", "--log", str(log),
             "-o", str(Path(scratch) / "model"),
         )  # fmt: skip

@@ -158,6 +158,7 @@ class Tagger(_OnLists):
         epochs: int | None = None,
         stop_gap: float | str | None = None,
         patience: int | None = None,
+        keep: str | None = None,
         max_oracle_calls: int | None = None,
         max_seconds: float | None = None,
         init: str | None = None,
@@ -172,8 +173,9 @@ class Tagger(_OnLists):
         constraints: none, decode or train; order: of the chain, 1 or 2; compact: small files,
         and drop: what share of the largest weight they leave out; loss, beta, gamma: the loss;
         C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
-        max_oracle_calls, max_seconds: when it stops; init: a model to start from; seed;
-        licence: kept in the model; parameters: of the algorithm, such as sampling of sdca.
+        max_oracle_calls, max_seconds: when it stops; keep: with dev, the best epoch or the last;
+        init: a model to start from; seed; licence: kept in the model; parameters: of the
+        algorithm, such as sampling of sdca.
         """
         if task not in TAG_TASKS:
             raise UsageError(f"unknown task {task!r}: a Tagger's is one of {', '.join(TAG_TASKS)}")
@@ -286,6 +288,7 @@ class Parser(_OnLists):
         epochs: int | None = None,
         stop_gap: float | str | None = None,
         patience: int | None = None,
+        keep: str | None = None,
         max_oracle_calls: int | None = None,
         max_seconds: float | None = None,
         init: str | None = None,

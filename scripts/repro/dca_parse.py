@@ -53,7 +53,7 @@ def run(setting: Setting) -> None:
                     model, log = Path(scratch) / "model", Path(scratch) / "log"
                     turbotag(
                         "train", "--task", "parse", "--train", str(train), "--no-labels",
-                        "--decoder", "nonprojective",
+                        "--decoder", "nonprojective", "--keep", "last",
                         "--dev", str(folder / f"{held_out}.conllu"), "--algorithm", name,
                         "--epochs", setting.pick("1", "8", "10"), "--seed", str(setting.seed),
                         *options, *more, "--log", str(log), "-o", str(model),

@@ -190,6 +190,7 @@ def test_bad_usage(model, tmp_path):
     one_sentence(run(*train, "--algorithm", "dca", "--dual", "exact"), 2, "no parameter 'dual'")
     one_sentence(run(*train, "--loss", "svm", "--dual", "exact"), 2, "finite beta")
     one_sentence(run(*train, "--gazetteer", "x"), 2, "NAME=FILE")
+    one_sentence(run(*train, "--keep", "best"), 2, "--keep needs --dev")
     one_sentence(run(*train, "--template", tmp_path / "none"), 1, "no such template file")
     one_sentence(run("eval", TEST), 2, "PREDICTED or --model")
     one_sentence(run("inspect", model, "--label", "NO"), 2, "unknown label")

@@ -4,6 +4,7 @@ import io
 import math
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from turbotag.models.evaluation import evaluate_files, evaluate_model
 from turbotag.models.gold import Options
 from turbotag.models.prediction import Output, predict
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import train
+from turbotag.models.training import DevScorer, train
+from turbotag.optim.trace import Trace
 from turbotag.structures.chain_problem import ChainProblem
 
 try:
@@ -502,3 +504,26 @@ def test_no_thread_outlives_its_training(tmp_path, algorithm):
         options = Options("pos", SENTENCE, algorithm=algorithm, epochs=2, **COLUMNS)
         train(options, str(tmp_path / "m"))
     assert threading.active_count() == before
+
+
+def test_the_best_epoch_on_dev_is_kept_unless_told_otherwise(tmp_path, monkeypatch):
+    """The model, its card's score and its certificate are those of a run that ended there."""
+    dev = str(DEMO / "dev.iob2")
+    options = Options("ner", dev, dev=dev, algorithm="dca")
+    ended, _ = train(replace(options, epochs=2), str(tmp_path / "ended"))
+    shown = iter([0.1, 0.7, 0.3, 0.2, 0.7] * 2)
+    monkeypatch.setattr(DevScorer, "main", lambda self, weights: next(shown))
+    said = []
+    path = str(tmp_path / "kept")
+    kept, result = train(replace(options, epochs=4), path, Trace(said.append), said.append)
+    assert "kept: epoch 2 of 4, the best on dev (--keep best)" in said
+    assert said[-3] == "stopped: 4 epochs"
+    assert (kept.header["epochs"], kept.header["kept_epoch"], result.epoch) == (4, 2, 2)
+    assert kept.weights.tobytes() == ended.weights.tobytes()
+    assert kept.header["certificate"] == ended.header["certificate"]
+    assert kept.header["scores"] == ended.header["scores"]
+    last, _ = train(replace(options, epochs=4, keep="last"), path)
+    assert last.header["kept_epoch"] == 4
+    assert last.weights.tobytes() != kept.weights.tobytes()
+    with pytest.raises(UsageError, match="keep is one of best, last"):
+        train(replace(options, keep="first"), path)

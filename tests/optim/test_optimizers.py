@@ -381,35 +381,51 @@ def test_resumed_run_is_bit_identical(name, monkeypatch):
     def make(problem):
         return cls(problem, LAM, rng(3), **extra.get(name, {}))
 
-    whole = run(make(chain_problem()), Limits(6), Trace())
-    saved = []
-    stopping = make(chain_problem())
+    for keep in ("last", "best"):  # the best epoch is the second one
+        opt = make(chain_problem())
+        whole = run(opt, Limits(6), Trace(), by_epoch(opt, keep))
+        saved = []
+        opt = make(chain_problem())
 
-    def save(arrays, text):
-        saved.append(({k: v.copy() for k, v in arrays.items()}, text))
+        def save(arrays, text, saved=saved):
+            saved.append(({k: v.copy() for k, v in arrays.items()}, text))
 
-    run(stopping, Limits(6), Trace(), save=save, save_seconds=0)
-    trace = Trace()
-    resumed = run(make(chain_problem()), Limits(6), trace, resume=saved[2])
-    assert resumed.weights.tobytes() == whole.weights.tobytes()
-    assert resumed.certificate == whole.certificate
-    assert [r.epoch for r in trace.rows] == [1, 2, 3, 4, 5, 6, 6]
+        run(opt, Limits(6), Trace(), by_epoch(opt, keep), save=save, save_seconds=0)
+        trace, opt = Trace(), make(chain_problem())
+        resumed = run(opt, Limits(6), trace, by_epoch(opt, keep), resume=saved[2])
+        assert resumed.weights.tobytes() == whole.weights.tobytes()
+        assert resumed.certificate == whole.certificate
+        assert [r.epoch for r in trace.rows] == [1, 2, 3, 4, 5, 6, 6 if keep == "last" else 2]
 
 
-def test_early_stopping_returns_the_best_weights_with_their_certificate():
-    problem = chain_problem()
-    scores = iter([0.1, 0.5, 0.2, 0.2, 0.2, 0.9, 0.9])
-    kept = {}
+def by_epoch(opt, keep="best", scores=(0.0, 0.1, 0.5, 0.3, 0.2, 0.4, 0.3)):
+    """Held-out data with a score for the end of each epoch."""
+    return Dev(lambda weights: scores[opt.epochs], keep=keep)
 
-    def score(weights):
-        value = next(scores)
-        kept[value] = weights.copy()
-        return value
 
-    result = run(SDCA(problem, LAM, rng()), Limits(50, None, 2), Trace(), Dev(score))
-    assert "weights of epoch 2" in result.stopped
-    np.testing.assert_array_equal(result.weights, kept[0.5])
-    assert result.certificate == certify_primal(problem, LAM, result.weights)
+@pytest.mark.parametrize("name", [*ALGORITHMS, "sdca exact"])
+def test_the_best_epoch_is_kept_with_its_own_certificate(name):
+    """As if the run had ended there; a dual method keeps its dual point, and so a tight gap."""
+    cls = algorithm(name.split()[0])
+    beta, gamma = (1.0, 0.0) if cls.losses in ("any", "smooth") else (math.inf, 0.0)
+    params = {"sdca exact": {"dual": "exact"}, "sgd": {"eta": 0.1}}.get(name, {})
+
+    def trained(epochs, keep):
+        opt = cls(chain_problem(beta=beta, gamma=gamma), LAM, rng(3), **params)
+        return run(opt, Limits(epochs), Trace(), by_epoch(opt, keep))
+
+    kept, ended = trained(5, "best"), trained(2, "last")
+    assert (kept.epoch, ended.epoch, trained(5, "last").epoch) == (2, 2, 5)
+    assert kept.weights.tobytes() == ended.weights.tobytes()
+    assert kept.certificate == ended.certificate
+
+
+def test_of_epochs_that_are_equally_good_the_last_is_kept_and_patience_counts_from_the_first():
+    opt = SDCA(chain_problem(), LAM, rng())
+    scores = (0.0, 0.1, 0.5, 0.5, 0.2, 0.5, 0.5, 0.9)
+    result = run(opt, Limits(50, None, 3), Trace(), by_epoch(opt, scores=scores))
+    assert (opt.epochs, result.epoch) == (5, 5)
+    assert "no better dev score in 3 epochs" in result.stopped
 
 
 def test_sampler_draws_in_proportion():

@@ -16,7 +16,7 @@ from turbotag.errors import UsageError
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.certificate import objective
 from turbotag.optim.dca import DCA
-from turbotag.optim.run import Limits, run
+from turbotag.optim.run import Dev, Limits, run
 from turbotag.optim.sdca import SDCA, SETTLED
 from turbotag.optim.trace import Trace
 from turbotag.structures import convex_bound, second_order
@@ -389,6 +389,17 @@ def test_a_resumed_run_is_the_same_run(saved_after):
     two = run(make(), limits, Trace(), resume=saved[saved_after - 1])
     assert one.weights.tobytes() == two.weights.tobytes()
     assert one.certificate == two.certificate
+
+
+def test_the_best_epoch_may_be_one_before_the_splits_were_held():
+    def trained(epochs):
+        opt = SDCA(draw(BoundProblem, 10, 8, 1.0, 1.0)[0], LAM, rng(3))
+        return run(opt, Limits(epochs), Trace(), Dev(lambda weights: float(opt.epochs == 2)))
+
+    kept, ended = trained(SETTLED + 2), trained(2)
+    assert kept.epoch == 2
+    assert kept.weights.tobytes() == ended.weights.tobytes()
+    assert kept.certificate == ended.certificate
 
 
 def test_start_of_sdca_is_at_given_weights():

@@ -136,6 +136,11 @@ class _Train(click.Command):
 @click.option(
     "--patience", type=int, help="Stop after this many epochs without a better dev score."
 )
+@click.option(
+    "--keep",
+    type=click.Choice(["best", "last"]),
+    help="--dev: which epoch the model is of: the one with the best dev score, or the last [best].",
+)
 @click.option("--max-oracle-calls", type=int, help="Stop after this many inferences (a stage).")
 @click.option("--max-seconds", type=float, help="Stop after this long (a stage).")
 @click.option(
@@ -280,6 +285,8 @@ def command(
         n for n in context.params if context.get_parameter_source(n) is ParameterSource.COMMANDLINE
     ]
     check_given(task, {OPTIONS.get(n, n): context.params[n] for n in named}, _flag)
+    if rest["keep"] and not rest["dev"]:
+        raise click.UsageError("--keep needs --dev")
     options = options_for(
         task,
         columns=names(columns),

@@ -97,6 +97,7 @@ PROVENANCE = {
     "algorithm": {"name": str},
     "certificate": {"primal": float, "dual": float, "gap": float},
     "epochs": int,
+    "kept_epoch?": int,
     "card?": {"what": str, "credits": [str], "words_per_second": float},
 }
 

@@ -31,6 +31,7 @@ from turbotag.optim.trace import Trace
 
 LEAST_C, MOST_C = 1e-12, 1e12  # scripts/torture/extremes.py trains at both
 PARSER_GAP = "1%"  # of the primal objective, where an optimizer goes for a gap
+KEEP = ("best", "last")  # which epoch's weights a training with a dev file ends with
 COPIES = 6  # of the weights and of a sentence's parts: what any training needs at once
 
 
@@ -73,6 +74,8 @@ def check(options: Options) -> None:
     stop_gap(options)
     if options.patience is not None and (options.patience < 1 or not options.dev):
         raise UsageError("patience must be at least 1 and needs --dev")
+    if options.keep not in KEEP:
+        raise UsageError(f"keep is one of {', '.join(KEEP)}")
     if not 0.0 <= options.drop < 1.0:
         raise UsageError(f"drop is {options.drop}: it must lie between 0 and 1")
     if options.seed < 0:
@@ -233,11 +236,18 @@ def fit(
         if not -compact.LARGEST < W.min(initial=0.0) <= W.max(initial=0.0) < compact.LARGEST:
             raise FloatingPointError("weights are too large for a model file")
     echo(f"stopped: {result.stopped}")
+    if result.epoch != optimizer.epochs:
+        echo(f"kept: epoch {result.epoch} of {optimizer.epochs}, the best on dev (--keep best)")
     echo(proof(result.certificate, problem.certified))
     settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
     return Fitted(
         result,
-        {"algorithm": settings, "certificate": certificate, "epochs": optimizer.epochs},
+        {
+            "algorithm": settings,
+            "certificate": certificate,
+            "epochs": optimizer.epochs,
+            "kept_epoch": result.epoch,
+        },
         problem.certified,
     )
 
@@ -276,10 +286,12 @@ def check_memory(shape: tuple[int, int], sizes: np.ndarray, options: Options) ->
     shape: of the weights; sizes: (n,) numbers that are kept of each sentence, where any are.
     """
     (rows, K), kept, longest = shape, algorithm(options.algorithm).kept, int(sizes.max())
-    need = 8.0 * (kept * float(sizes.sum()) + COPIES * (rows * K + longest))
+    twice = options.dev is not None and options.keep == "best"  # the best epoch's state, the last's
+    need = 8.0 * ((1 + twice) * kept * float(sizes.sum()) + COPIES * (rows * K + longest))
     free = memory.available()
     if need > free:
         less = ", or an algorithm that keeps less, as dca does" if kept else ""
+        less += ", or --keep last" if kept and twice else ""
         raise DataError(
             f"training needs {need / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are free: "
             f"{rows} rows of {K} weights, {sizes.size} sentences with up to {longest} parts; "

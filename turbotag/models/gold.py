@@ -51,6 +51,7 @@ class Options:
     epochs: int | None = None
     stop_gap: float | str | None = None
     patience: int | None = None
+    keep: str = "best"
     max_oracle_calls: int | None = None
     max_seconds: float | None = None
     init: str | None = None

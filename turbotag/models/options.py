@@ -11,7 +11,7 @@ from turbotag.optim.algorithms import algorithm, parameters
 
 COMMON = (
     *("template", "loss", "beta", "gamma", "C", "algorithm", "epochs", "stop_gap", "patience"),
-    *("max_oracle_calls", "max_seconds", "init", "seed", "licence", "drop"),
+    *("keep", "max_oracle_calls", "max_seconds", "init", "seed", "licence", "drop"),
 )
 TAGGERS = ("gazetteers", "scheme", "strict", "constraints", "order", "compact")
 PARSERS = (

@@ -559,7 +559,7 @@ class ParserTraining:
     def score(self, trace: Trace) -> Fitted:
         task = self.arc_problem()
         start = starting_weights(self.init, task.table) if self.init else None
-        dev = Dev(task.dev_score, "UAS") if task.dev_score else None
+        dev = Dev(task.dev_score, "UAS", self.options.keep) if task.dev_score else None
         fitted = self.fit("arc", task.problem, self.options, trace, dev, start)
         self.stage("arc", task.table.keys(), fitted.result.weights)
         return fitted

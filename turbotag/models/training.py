@@ -206,7 +206,7 @@ def train(
             options,
             checkpoint,
             trace or Trace(),
-            Dev(scorer.main, scorer.measure) if scorer else None,
+            Dev(scorer.main, scorer.measure, options.keep) if scorer else None,
             start,
             echo,
             resume,

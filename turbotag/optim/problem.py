@@ -124,8 +124,8 @@ class SplitProblem(Problem, Protocol):
         """From now on, potentials have what they have at these weights."""
         ...
 
-    def restore_splits(self, splits: np.ndarray) -> None:
-        """Hold what was held before; ValueError if it is of another problem."""
+    def restore_splits(self, splits: np.ndarray | None) -> None:
+        """Hold what was held before, or nothing; ValueError if it is of another problem."""
         ...
 
 

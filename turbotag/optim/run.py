@@ -12,7 +12,7 @@ import numpy as np
 from turbotag import blas
 from turbotag.errors import DataError
 from turbotag.optim.base import Optimizer
-from turbotag.optim.certificate import Certificate, NegativeGapError, certify_primal
+from turbotag.optim.certificate import Certificate, NegativeGapError
 from turbotag.optim.trace import Row, Trace
 
 SaveState = Callable[[dict[str, np.ndarray], str], None]
@@ -24,8 +24,7 @@ class Limits:
     """When to stop.
 
     epochs: at most this many; gap: as soon as a full pass certifies it, relative: or this share of
-    the primal objective as a gap; patience: after this many
-    epochs without a better dev score (the weights of the best epoch are then the result);
+    the primal objective as a gap; patience: after this many epochs without a better dev score;
     oracle_calls, seconds: after the epoch in which this many are reached.
     """
 
@@ -57,19 +56,35 @@ class Limits:
 
 @dataclass(frozen=True)
 class Dev:
-    """Held-out data: the score of weights on it, from 0 to 1, and a short name of what that is."""
+    """Held-out data: the score of weights on it, from 0 to 1, and a short name of what that is;
+    keep: whether the result is of the epoch with the best score, or of the last one."""
 
     score: Callable[[np.ndarray], float]
     measure: str = "score"
+    keep: str = "best"
 
 
 @dataclass
 class Result:
-    """weights: (rows, K); certificate: at those weights; stopped: why, in words."""
+    """weights: (rows, K); certificate: at those weights; stopped: why, in words; epoch: at whose
+    end the weights were these."""
 
     weights: np.ndarray
     certificate: Certificate
     stopped: str
+    epoch: int
+
+
+@dataclass
+class _Best:
+    """The best epoch so far on held-out data: its score, the last epoch that had it and the first;
+    updates and state: of the optimizer at the end of the last, if that is to be kept."""
+
+    score: float
+    epoch: int
+    first: int
+    updates: int
+    state: dict[str, np.ndarray]
 
 
 @blas.one_thread()
@@ -121,13 +136,11 @@ class _Loop:
         dev: Dev | None,
     ):
         self.optimizer, self.limits, self.trace = optimizer, limits, trace
-        self.dev_score = dev.score if dev else None
+        self.dev = dev
         trace.measure = dev.measure if dev else ""
         self.stopped: str | None = None if limits.epochs > 0 else "no epochs were asked for"
-        self.best: float | None = None
-        self.best_epoch = 0
-        self.best_weights: np.ndarray | None = None
-        optimizer.dev_score = self.dev_score
+        self.best: _Best | None = None
+        optimizer.dev_score = dev.score if dev else None
         self.certificate: Certificate | None = None  # at the present weights, if there is one
         self.wall, self.cpu = time.perf_counter(), time.process_time()
 
@@ -151,14 +164,9 @@ class _Loop:
                 kind = "certified gap" if row.certified else "gap (not certified)"
                 share = f", {100 * limits.relative:g} % of the primal" if limits.relative else ""
                 self.stopped = f"{kind} {row.gap:.2e} <= {least:.3g}{share}"
-        if self.dev_score:
-            row.dev = self.dev_score(opt.weights())
-            if self.best is None or row.dev > self.best:
-                self.best, self.best_epoch = row.dev, opt.epochs
-                if limits.patience is not None:
-                    self.best_weights = opt.weights().copy()
-            elif limits.patience is not None and opt.epochs - self.best_epoch >= limits.patience:
-                self.stopped = f"no better dev score in {limits.patience} epochs"
+        if self.dev:
+            row.dev = self.dev.score(opt.weights())
+            self.best = self._better(row.dev, self.dev.keep == "best")
         if self.stopped is None:
             self.stopped = opt.done or self._limit()
         row.inference = tally() if (tally := getattr(opt.problem, "tally", None)) else None
@@ -171,8 +179,19 @@ class _Loop:
         least = self.limits.gap_at(row.primal)
         return row.gap is None or (least is not None and row.gap <= least)
 
+    def _better(self, score: float, keep: bool) -> _Best:
+        """The best epoch now: of several that are equally good the last, whose gap is smaller."""
+        opt, best = self.optimizer, self.best
+        if best and score < best.score:
+            return best
+        first = best.first if best and score == best.score else opt.epochs
+        state = {name: array.copy() for name, array in opt.state().items()} if keep else {}
+        return _Best(score, opt.epochs, first, opt.updates, state)
+
     def _limit(self) -> str | None:
-        opt, limits = self.optimizer, self.limits
+        opt, limits, best = self.optimizer, self.limits, self.best
+        if best and limits.patience is not None and opt.epochs - best.first >= limits.patience:
+            return f"no better dev score in {limits.patience} epochs"
         if opt.epochs >= limits.epochs:
             return f"{limits.epochs} epochs"
         if limits.oracle_calls is not None and opt.oracle_calls >= limits.oracle_calls:
@@ -182,25 +201,20 @@ class _Loop:
         return None
 
     def finish(self) -> Result:
-        opt = self.optimizer
+        opt, row = self.optimizer, self._row()
         assert self.stopped is not None
-        if self.best_weights is not None and self.best_epoch != opt.epochs:
-            weights = self.best_weights
-            certificate = certify_primal(opt.problem, opt.lam, weights)
-            opt.oracle_calls += opt.problem.n
-            self.stopped += f"; weights of epoch {self.best_epoch}"
+        if self.best and self.best.state and self.best.epoch != opt.epochs:
+            opt.restore(self.best.state)  # of a dual method the dual point too: the gap is its own
+            opt.updates, row.epoch = self.best.updates, self.best.epoch
         elif self.certificate is not None:
-            return Result(opt.weights(), self.certificate, self.stopped)
-        else:
-            opt.finish()
-            certificate = opt.certify()
-            weights = opt.weights()
-        row = self._row()
+            return Result(opt.weights(), self.certificate, self.stopped, opt.epochs)
+        opt.finish()
+        certificate, weights = opt.certify(), opt.weights()
         self._certified(row, certificate)
-        if self.dev_score:
-            row.dev = self.dev_score(weights)
+        if self.dev:
+            row.dev = self.dev.score(weights)
         self.trace.add(self._timed(row))
-        return Result(weights, certificate, self.stopped)
+        return Result(weights, certificate, self.stopped, row.epoch)
 
     def _row(self) -> Row:
         opt = self.optimizer
@@ -219,16 +233,14 @@ class _Loop:
     def state(self) -> tuple[dict[str, np.ndarray], str]:
         """All that decides how the run goes on."""
         opt = self.optimizer
-        arrays = dict(opt.state())
-        if self.best_weights is not None:
-            arrays["best_weights"] = self.best_weights
+        best = self.best or _Best(0.0, 0, 0, 0, {})
+        arrays = opt.state() | {f"best.{name}": array for name, array in best.state.items()}
         text = {
             "epochs": opt.epochs,
             "oracle_calls": opt.oracle_calls,
             "updates": opt.updates,
             "random": opt.rng.bit_generator.state,
-            "best": self.best,
-            "best_epoch": self.best_epoch,
+            "best": [best.score, best.epoch, best.first, best.updates],
             "seconds": time.perf_counter() - self.wall,
             "cpu_seconds": time.process_time() - self.cpu,
             "rows": [asdict(r) for r in self.trace.rows],
@@ -237,25 +249,25 @@ class _Loop:
 
     def restore(self, arrays: dict[str, np.ndarray], text: str) -> None:
         opt, saved = self.optimizer, json.loads(text)
-        counts = [saved[k] for k in ("epochs", "oracle_calls", "updates", "best_epoch")]
-        best = 0.0 if saved["best"] is None else saved["best"]
-        numbers = [saved["seconds"], saved["cpu_seconds"], best]
+        score, *best = saved["best"]
+        counts = [saved[k] for k in ("epochs", "oracle_calls", "updates")] + best
+        numbers = [saved["seconds"], saved["cpu_seconds"], score]
         if not all(type(n) is int and 0 <= n < 1 << 62 for n in counts):
             raise ValueError(f"it counts {counts}")
         if not all(type(x) in (int, float) for x in numbers):
             raise ValueError(f"its times and best score are {numbers}")
+        epoch, first, updates = best
+        state = {k.removeprefix("best."): v for k, v in arrays.items() if k.startswith("best.")}
+        if epoch:
+            self.best = _Best(score, epoch, first, updates, state)
+        if state:
+            opt.restore(state)  # it may be needed in the end: to see that it can be done
         opt.restore(arrays)
         opt.epochs, opt.oracle_calls = saved["epochs"], saved["oracle_calls"]
         opt.updates = saved["updates"]
         opt.rng.bit_generator.state = saved["random"]
         if opt.rng.bit_generator.state != saved["random"]:  # some NumPy makes it fit
             raise ValueError("its random state is none")
-        self.best, self.best_epoch = saved["best"], saved["best_epoch"]
-        self.best_weights = arrays.get("best_weights")
-        if self.best_weights is not None and self.best_weights.shape != opt.problem.shape:
-            raise ValueError(f"best_weights are {self.best_weights.shape}")
-        if self.best_weights is not None and not np.isfinite(self.best_weights).all():
-            raise ValueError("best_weights are not finite")
         self.wall -= saved["seconds"]
         self.cpu -= saved["cpu_seconds"]
         for row in saved["rows"]:

@@ -148,8 +148,8 @@ class SDCA(DualOptimizer):
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        if "splits" in state:
-            cast(SplitProblem, self.problem).restore_splits(state["splits"])
+        if hasattr(self.problem, "splits"):
+            cast(SplitProblem, self.problem).restore_splits(state.get("splits"))
         super().restore(state)
         self.dual = None if self.problem.moving else float(state["dual"][0])
 

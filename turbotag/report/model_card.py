@@ -82,7 +82,7 @@ def _origin(h: dict[str, Any]) -> list[str]:
         f"command      {h['command']}",
         "algorithm    " + ", ".join(f"{k} {v}" for k, v in h["algorithm"].items()),
         "loss         {name} (beta {beta}, gamma {gamma:g})".format(**h["loss"]),
-        f"{_proof(h)} after {h['epochs']} epochs",
+        f"{_proof(h)} after {h.get('kept_epoch', h['epochs'])} epochs",
         "versions     " + ", ".join(f"{k} {v}" for k, v in h["versions"].items()),
         f"seed         {h['seed']}",
     ]

@@ -50,15 +50,21 @@ class Run:
     name: str
     rows: list[Row]
 
+    @property
+    def steps(self) -> list[Row]:
+        """The rows without a last one of an earlier epoch, which was kept as the best on dev."""
+        back = len(self.rows) > 1 and self.rows[-1].epoch < self.rows[-2].epoch
+        return self.rows[:-1] if back else self.rows
+
     def column(self, name: str) -> np.ndarray:
-        """(rows,) floats, nan for what is missing or not finite."""
-        values = [getattr(row, name) for row in self.rows]
+        """(steps,) floats, nan for what is missing or not finite."""
+        values = [getattr(row, name) for row in self.steps]
         column = np.array([math.nan if v is None else v for v in values], np.float64)
         return np.where(np.isfinite(column), column, math.nan)
 
     @property
     def certified(self) -> np.ndarray:
-        return np.array([row.certified for row in self.rows], np.bool_)
+        return np.array([row.certified for row in self.steps], np.bool_)
 
 
 # ---- Reading -------------------------------------------------------------------------------------
@@ -301,10 +307,11 @@ def _summary(run: Run) -> list[str]:
         sign = "" if known[-1].certified else "~"
         values = (known[-1].primal, "#.7g"), (known[-1].dual, "#.7g"), (known[-1].gap, ".2e")
         proof = ["-" if v is None else sign + format(v, form) for v, form in values]
-    scored = [(row.dev, -row.epoch) for row in run.rows if row.dev is not None]
-    best = f"{percent(max(scored)[0])} ({-max(scored)[1]})" if scored else "-"
+    scored = [(row.dev, row.epoch) for row in run.rows if row.dev is not None]
+    score, epoch = max(scored, default=(math.nan, 0))
+    best = f"{percent(score)} ({epoch})" if scored else "-"
     seconds = [f"{s:.1f}" for s in (last.seconds, last.cpu_seconds)]
-    return [f"{last.epoch:,}", f"{last.oracle_calls:,}", *seconds, *proof, best]
+    return [f"{run.steps[-1].epoch:,}", f"{last.oracle_calls:,}", *seconds, *proof, best]
 
 
 # ---- Drawing -------------------------------------------------------------------------------------

@@ -141,8 +141,9 @@ class BoundProblem(SecondOrderProblem):
             splits[self._split_cuts[i] : self._split_cuts[i + 1]] = moved[: 3 * self._n_arcs(i)]
         self.splits = splits
 
-    def restore_splits(self, splits: np.ndarray) -> None:
-        if splits.shape != (self._split_cuts[-1],) or splits.dtype != np.float64:
+    def restore_splits(self, splits: np.ndarray | None) -> None:
+        expected = (self._split_cuts[-1],), np.float64
+        if splits is not None and (splits.shape, splits.dtype) != expected:
             raise ValueError(f"splits are {splits.shape} {splits.dtype}")
         self.splits = splits
 
