@@ -155,9 +155,9 @@ class Child:
             return None if self.code == -KILL and not lines else f"{self.code}: {said}"
         code, words = SAID[number]
         silent = self.code == -number and not lines  # before or after the command's own work
-        if not silent and not (
-            self.code == code and len(lines) == 1 and lines[0].startswith(words)
-        ):
+        # a training may have something to save first, and says so
+        told = 1 <= len(lines) <= 2 and all(line.startswith(words) for line in lines)
+        if not silent and not (self.code == code and told):
             return f"exit code {self.code}, {said!r}"
         return f"it took {self.seconds:.1f} s to end" if self.seconds > PROMPT else None
 
@@ -671,7 +671,8 @@ Found, and mended:
 - SIGTERM left temporary files. Ctrl-C was an exception: it could get lost in an import, so that the
   command went on; it could show a traceback; with `--threads` it waited up to nine seconds for the
   blocks at work. Both now end the command at once, without temporary files, in a sentence that says
-  what `--resume` goes on from (exit codes 130 and 143).
+  what `--resume` goes on from (exit codes 130 and 143). Where epochs of a training are not yet on
+  disk, they end it after the epoch at work, which is saved; a second signal ends it at once.
 - Temporary files of killed processes stayed for ever. They are locked while in use; the next write
   of the same file removes those that nobody holds.
 - Model files were mapped into memory: one that was cut while it was loaded ended the process with a

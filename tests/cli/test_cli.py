@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -327,13 +328,60 @@ def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
         assert f"turbotag: {word}; --resume goes on from {checkpoint}\n" in stderr
         assert sorted(os.listdir(tmp_path)) == ["m.checkpoint", "whole"]
     other = run("train", "--task", "ner", "--train", TRAIN, "-C", 2, "--resume", "-o", out)
-    one_sentence(other, 1, "other data or options")
+    one_sentence(other, 1, f"{checkpoint}: was trained with -C 1, now with -C 2;")
     resumed = start_training(out, "--resume")
     assert "resuming" in resumed.communicate(timeout=300)[1]
     ours, theirs = out.read_bytes(), (tmp_path / "whole").read_bytes()
     # the header keeps the command, which differs; everything after it is equal
     assert ours[-(len(ours) // 2) :] == theirs[-(len(ours) // 2) :]
     assert not checkpoint.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_not_on_disk_is_saved_when_a_signal_comes(tmp_path, number):
+    """Long before the first checkpoint is due; and --resume takes other limits as they are."""
+    options = f"train --task ner --train {TRAIN} --dev {DEV} --stop-gap 1e-14 --epochs".split()
+    out, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
+    process = subprocess.Popen(
+        [*TURBOTAG, *options, "1000000", "-o", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_signals,
+    )
+    lines = [""]
+    while not lines[-1].startswith("     2 "):
+        assert process.poll() is None
+        lines.append(process.stderr.readline())
+    process.send_signal(number)
+    lines += process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == 128 + number
+    waits, ends = (line for line in lines if line.startswith("turbotag: "))
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    again = "Ctrl-C again" if number == signal.SIGINT else "another signal"
+    epoch = re.search(rf"{word}: finishes epoch (\d+) to save it; {again} ends at once$", waits)[1]
+    saved = max(int(line.split()[0]) for line in lines if re.match(r" +\d+ ", line))
+    assert saved - 1 <= int(epoch) <= saved
+    assert ends == f"turbotag: {word}; --resume goes on from {checkpoint}"
+    assert os.listdir(tmp_path) == ["m.checkpoint"]
+    more = [saved + 2, "--stop-gap", 1e-13, "-o"]
+    for name, how in (("m", ["--resume"]), ("whole", [])):
+        done = run(*options, *more, tmp_path / name, *how)
+        assert done.returncode == 0, done.stderr
+        assert ("resuming from" in done.stderr) == bool(how)
+    ours, theirs = (Tagger.load(str(tmp_path / n)).weights.tobytes() for n in ("m", "whole"))
+    assert ours == theirs
+    assert sorted(os.listdir(tmp_path)) == ["m", "whole"]
+
+
+def test_a_signal_before_the_first_epoch_has_ended(tmp_path):
+    process = start_training(tmp_path / "m")
+    wait_for(tmp_path / ".m.lock", process)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1].splitlines()[-1] == (
+        "turbotag: interrupted; there was nothing to save yet"
+    )
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == []
 
 
 def test_ctrl_c_does_not_wait_for_threads(tmp_path):

@@ -451,10 +451,10 @@ def test_killed_training_resumes_to_the_same_weights(tmp_path, name):
         [*command, out, "--resume"],
         [*command, tmp_path / "whole"],
     )
-    one_sentence(other, 1, "m.prune.checkpoint", "other data or options")
+    one_sentence(other, 1, "m.prune.checkpoint", "was trained with -C ", ", now with -C 2;")
     assert (resumed.returncode, whole.returncode) == (0, 0)
-    for stage in ("prune", "arc"):
-        assert f"resuming from {tmp_path / 'm'}.{stage}.checkpoint" in resumed.stderr
+    assert f"prune: done before, in {tmp_path / 'm'}.prune.checkpoint" in resumed.stderr
+    assert f"resuming from {tmp_path / 'm'}.arc.checkpoint" in resumed.stderr
     assert "resuming" not in whole.stderr
     a, b = (Parser.load(str(tmp_path / f)).arrays for f in ("m", "whole"))
     assert set(a) == set(b)

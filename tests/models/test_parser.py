@@ -4,6 +4,7 @@ import hashlib
 import io
 import itertools
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from turbotag.corpus.trees import check_trees, crossing, projective_sentences, r
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
 from turbotag.features.arcs import SUPER
-from turbotag.models import parser_training, store
+from turbotag.models import fitting, parser_training, store
+from turbotag.models.checkpoints import OVER, Checkpoint, Progress, fingerprint
 from turbotag.models.evaluation import evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.jackknife import predicted_tags
@@ -150,7 +152,7 @@ def test_checkpoints_lie_beside_a_file_but_not_beside_a_device(folder, small, mo
     written = []
     monkeypatch.setattr(store, "save_file", lambda path, *rest: written.append(path))
     options, file = options_for("parse", train=small, epochs=2), str(folder / "new")
-    train_parser(options, file, checkpoint_seconds=0.0)
+    train_parser(options, file)
     stages = {f"{file}.{s}.checkpoint" for s in ("prune", "arc", "label")}
     assert set(written) == {file, *stages}
     written.clear()
@@ -189,8 +191,8 @@ def test_scores_of_parser_and_training_problem_are_the_same(folder, small):
     training = ParserTraining(options, str(folder / "x"), lambda line: None)
     training.prune()
     task = training.arc_problem()
-    fitted = training.fit("arc", task.problem, options, Trace())
-    training.stage("arc", task.table.keys(), fitted.result.weights)
+    fitted = fitting.fit(task.problem, options, training.progress.stage("arc"), Trace())
+    training.add("arc", training.pack("arc", task.table.keys(), fitted.result.weights))
     parser, problem = training.parser(), task.problem
     exact = fitted.result.weights
     rounded = compact.dequantize(*compact.quantize(exact[:, 0]))[:, None].astype(np.float64)
@@ -571,7 +573,8 @@ def test_tiny_treebanks(folder, short):
 
 def test_jackknifed_tags(small):
     block, said = read(small), []
-    other = predicted_tags(block, 3, 1, said.append)
+    progress = Progress(os.devnull, {}, echo=said.append)
+    other = predicted_tags(block, 3, 1, progress)
     assert len(said) == 1  # there are no XPOS tags
     assert "jackknife: upos accuracy" in said[0]
     gold, tags = np.array(block.strings(3)), np.array(other.strings(3))
@@ -579,10 +582,10 @@ def test_jackknifed_tags(small):
     for column in (0, 1, 2, 4, 5, 6, 7, 8, 9):
         assert block.strings(column) == other.strings(column)
     assert other.lines.tolist() == block.lines.tolist()  # comments are still there
-    assert predicted_tags(block, 3, 1, said.append).strings(3) == tags.tolist()
-    assert predicted_tags(block, 3, 2, said.append).strings(3) != tags.tolist()
+    assert predicted_tags(block, 3, 1, progress).strings(3) == tags.tolist()
+    assert predicted_tags(block, 3, 2, progress).strings(3) != tags.tolist()
     with pytest.raises(DataError, match="has 60 sentences, too few for 61 folds"):
-        predicted_tags(block, 61, 1, said.append)
+        predicted_tags(block, 61, 1, progress)
 
 
 def without(column, path, to):
@@ -733,9 +736,49 @@ def test_supertagged_training_resumes_to_the_same_bytes(tmp_path, small, monkeyp
             train_parser(options, stopped, checkpoint_seconds=0)
     said = []
     train_parser(options, stopped, echo=said.append, resume=True)
-    assert sum("resuming" in line for line in said) == 3  # two folds and the whole
+    assert sum("done before" in line for line in said) == 3  # two folds and the whole
     assert Path(whole).read_bytes() == Path(stopped).read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["stopped", "whole"]
+
+
+def test_stages_that_are_done_are_not_trained_again(tmp_path, small, monkeypatch):
+    """Stopped while labels are trained; then asked for more epochs, which the arcs go on with."""
+    whole, stopped = str(tmp_path / "whole"), str(tmp_path / "stopped")
+    options = options_for("parse", train=small, supertags=2, jackknife=2, epochs=3)
+    train_parser(options, whole)
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ParserTraining, "label", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train_parser(replace(options, epochs=2), stopped)
+    stages = ["arc", "prune", "super", "super0", "super1", "upos0", "upos1"]
+    kept = sorted(p.name for p in tmp_path.iterdir())
+    assert kept == [*(f"stopped.{s}.checkpoint" for s in stages), "whole"]
+    monkeypatch.setattr("turbotag.models.jackknife.train", stop)
+    monkeypatch.setattr(ParserTraining, "_pruner", stop)
+    monkeypatch.setattr(parser_training, "tag_words", stop)
+    said, trace = [], Trace()
+    train_parser(options, stopped, trace, said.append, resume=True)
+    assert sum("done before" in line for line in said) == 6
+    assert [row.epoch for row in trace.rows] == [1, 2, 3, 3]
+    assert Path(whole).read_bytes() == Path(stopped).read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["stopped", "whole"]
+
+
+def test_a_stage_that_does_not_fit_is_refused(tmp_path, small):
+    """With the right checksum: as another program might write it."""
+    options = options_for("parse", train=small, supertags=2, epochs=2)
+    mark = fingerprint(options, read(small))
+    tags = {"tags": np.full(3, 99, np.int32)}
+    for stage, arrays in (("super0", tags), ("super0", {}), ("prune", {"lows": np.arange(3)})):
+        output = str(tmp_path / stage)
+        path = f"{output}.{stage}.checkpoint"
+        Checkpoint(path, mark).save(arrays, OVER)
+        with pytest.raises(DataError, match=f"{stage}.checkpoint: is damaged"):
+            train_parser(options, output, resume=True)
 
 
 def test_a_word_keeps_as_many_heads_as_asked_for(folder, small):

@@ -9,7 +9,7 @@ from safetensors.numpy import save
 
 from turbotag.errors import DataError
 from turbotag.models import store
-from turbotag.models.fitting import Checkpoint
+from turbotag.models.checkpoints import Checkpoint
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
-    checkpoint = Checkpoint(str(tmp_path / "m"), "mark")
+    checkpoint = Checkpoint(str(tmp_path / "m.checkpoint"), {"C": 1.0})
     checkpoint.save({"W": np.arange(9.0)}, "{}")
     arrays, state = checkpoint.load()
     assert (arrays["W"].tolist(), state) == (list(range(9)), "{}")

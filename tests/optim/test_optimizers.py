@@ -15,7 +15,7 @@ from turbotag.optim.certificate import NegativeGapError, certify_primal, check_g
 from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
 from turbotag.optim.mira import hildreth
-from turbotag.optim.run import Dev, Limits, run
+from turbotag.optim.run import Dev, Limits, Saving, run
 from turbotag.optim.sampling import Sampler
 from turbotag.optim.sdca import SCHEMES, SDCA
 from turbotag.optim.trace import Trace
@@ -390,7 +390,7 @@ def test_resumed_run_is_bit_identical(name, monkeypatch):
         def save(arrays, text, saved=saved):
             saved.append(({k: v.copy() for k, v in arrays.items()}, text))
 
-        run(opt, Limits(6), Trace(), by_epoch(opt, keep), save=save, save_seconds=0)
+        run(opt, Limits(6), Trace(), by_epoch(opt, keep), saving=Saving(save, 0))
         trace, opt = Trace(), make(chain_problem())
         resumed = run(opt, Limits(6), trace, by_epoch(opt, keep), resume=saved[2])
         assert resumed.weights.tobytes() == whole.weights.tobytes()

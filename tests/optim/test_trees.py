@@ -12,7 +12,7 @@ from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.base import serves
 from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
-from turbotag.optim.run import Limits, run
+from turbotag.optim.run import Limits, Saving, run
 from turbotag.optim.sdca import SCHEMES, SDCA
 from turbotag.optim.trace import Trace
 from turbotag.structures.arc_problem import DECODERS
@@ -236,7 +236,7 @@ def test_same_seed_same_bytes(name, decoder):
     def save(arrays, text):
         saved.append(({k: v.copy() for k, v in arrays.items()}, text))
 
-    one = run(make(), Limits(4), Trace(), save=save, save_seconds=0)
+    one = run(make(), Limits(4), Trace(), saving=Saving(save, 0))
     two = run(make(), Limits(4), Trace())
     assert one.weights.tobytes() == two.weights.tobytes()
     assert one.certificate == two.certificate

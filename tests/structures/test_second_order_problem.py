@@ -16,7 +16,7 @@ from turbotag.errors import UsageError
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.certificate import objective
 from turbotag.optim.dca import DCA
-from turbotag.optim.run import Dev, Limits, run
+from turbotag.optim.run import Dev, Limits, Saving, run
 from turbotag.optim.sdca import SDCA, SETTLED
 from turbotag.optim.trace import Trace
 from turbotag.structures import convex_bound, second_order
@@ -385,7 +385,7 @@ def test_a_resumed_run_is_the_same_run(saved_after):
         saved.append(({k: v.copy() for k, v in arrays.items()}, text))
 
     limits = Limits(SETTLED + 4)
-    one = run(make(), limits, Trace(), save=save, save_seconds=0)
+    one = run(make(), limits, Trace(), saving=Saving(save, 0))
     two = run(make(), limits, Trace(), resume=saved[saved_after - 1])
     assert one.weights.tobytes() == two.weights.tobytes()
     assert one.certificate == two.certificate

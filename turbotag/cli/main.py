@@ -15,6 +15,7 @@ import click
 import turbotag
 from turbotag.cli.common import parting
 from turbotag.errors import TurbotagError, did_you_mean
+from turbotag.interrupts import Interrupted, pending
 
 COMMANDS = {
     "train": "Train a tagger or a parser on a CoNLL file.",
@@ -88,6 +89,8 @@ def main(argv: list[str] | None = None) -> None:
     except click.ClickException as e:
         e.show()
         sys.exit(e.exit_code)
+    except Interrupted as e:
+        _end(e.number, e.note)
     except (click.Abort, KeyboardInterrupt):
         click.echo("turbotag: interrupted", err=True)
         sys.exit(130)
@@ -107,22 +110,42 @@ def _on_signals(handler: Any) -> None:
 
 
 def _stop(number: int, frame: object) -> None:
-    """Ctrl-C or SIGTERM: end here and now, with a sentence, and without temporary files.
+    """Ctrl-C or SIGTERM: end here and now, unless a training has something to save first.
 
     An exception would wait for worker threads, and is lost if it is raised in a callback or in one
     of the imports and caches that go on without what they cannot load.
+    """
+    if pending.ask(number):
+        again = "Ctrl-C again" if number == signal.SIGINT else "another signal"
+        _last_words(f"{_word(number)}: finishes {pending.work} to save it; {again} ends at once")
+    else:
+        _end(number)
+
+
+def _end(number: int, note: str = "") -> None:
+    """End this process for a signal, with a sentence and without temporary files.
+
+    note: what became of the command's work; by default what its `parting` says.
     """
     _on_signals(signal.SIG_IGN)
     try:
         store = sys.modules.get("turbotag.models.store")
         getattr(store, "remove_unfinished", lambda: None)()
-        word = "interrupted" if number == signal.SIGINT else "terminated"
-        line = "; ".join([f"turbotag: {word}", *(part for say in parting if (part := say()))])
-        with contextlib.suppress(OSError):
-            os.write(2, f"{chr(10) if os.isatty(2) else ''}{line}\n".encode())
+        notes = [note] if note else [part for say in parting if (part := say())]
+        _last_words("; ".join([_word(number), *notes]))
         atexit._run_exitfuncs()
     finally:
         os._exit(128 + number)
+
+
+def _word(number: int) -> str:
+    return "interrupted" if number == signal.SIGINT else "terminated"
+
+
+def _last_words(line: str) -> None:
+    """A message from a signal's handler, which must not meet the streams' own locks."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{chr(10) if os.isatty(2) else ''}turbotag: {line}\n".encode())
 
 
 def _explain(e: Exception) -> int:

@@ -235,7 +235,7 @@ class _Train(click.Command):
 @click.option(
     "--resume",
     is_flag=True,
-    help="Continue from MODEL.checkpoint, or those of stages, if there are.",
+    help="Continue from MODEL.checkpoint, or those of stages, if there are; limits may be others.",
 )
 @click.option(
     "--checkpoint-seconds",
@@ -324,4 +324,8 @@ def _continues(output: str) -> str:
     own = Path(output + ".checkpoint")
     stages = own.parent.glob(f"{glob.escape(Path(output).name)}.*.checkpoint")
     found = [str(p) for p in (own, *sorted(stages)) if p.exists()]
-    return f"--resume goes on from {' and '.join(found)}" if found else ""
+    if not found:
+        return "there was nothing to save yet"
+    if len(found) > 2:
+        return f"--resume goes on from {output}.*.checkpoint, {len(found)} files"
+    return f"--resume goes on from {' and '.join(found)}"

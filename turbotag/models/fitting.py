@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import math
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +18,20 @@ from turbotag.corpus import schemes
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
-from turbotag.models import memory, store
-from turbotag.models.gold import CONSTRAINTS, TASKS, Echo, Options
+from turbotag.models import memory
+from turbotag.models.checkpoints import Stage, sha256
+from turbotag.models.gold import CONSTRAINTS, TASKS, Options
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.base import Optimizer
 from turbotag.optim.certificate import Certificate
 from turbotag.optim.problem import Problem
-from turbotag.optim.run import Dev, Limits, LoadState, Result, run
+from turbotag.optim.run import Dev, Limits, Result, run
 from turbotag.optim.trace import Trace
 
 LEAST_C, MOST_C = 1e-12, 1e12  # scripts/torture/extremes.py trains at both
 PARSER_GAP = "1%"  # of the primal objective, where an optimizer goes for a gap
 KEEP = ("best", "last")  # which epoch's weights a training with a dev file ends with
 COPIES = 6  # of the weights and of a sentence's parts: what any training needs at once
-
-
-def sha256(block: Block) -> str:
-    return hashlib.sha256(block.buf.tobytes()).hexdigest()
-
-
-def fingerprint(options: Options, block: Block) -> str:
-    """What must be equal for a checkpoint to be continued."""
-    free = ("licence", "max_oracle_calls", "max_seconds", "epochs")
-    settings = {k: v for k, v in asdict(options).items() if k not in free}
-    settings["data"] = sha256(block)
-    for path in (options.dev, options.template, options.init, *options.gazetteers.values()):
-        if isinstance(path, str) and Path(path).is_file():
-            settings[path] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return json.dumps(settings, sort_keys=True, default=str)
 
 
 def versions() -> dict[str, str]:
@@ -126,39 +110,6 @@ def stop_gap(options: Options) -> tuple[float | None, float | None]:
     return (value, None) if number == str(asked) else (None, value / 100.0)
 
 
-class Checkpoint:
-    """The saved state of a training run, beside the model to be."""
-
-    def __init__(self, output: str, mark: str):
-        self.path, self.mark = output + ".checkpoint", mark
-        self.regular = not Path(output).exists() or Path(output).is_file()
-
-    def save(self, arrays: dict[str, np.ndarray], state: str) -> None:
-        if self.regular:  # nothing is put beside /dev/null
-            header = {"mark": self.mark, "state": state}
-            store.save_file(self.path, "checkpoint", header, arrays)
-
-    def load(self) -> LoadState | None:
-        """The state to go on from, None if there is none."""
-        if not Path(self.path).exists():
-            return None
-        header, arrays = store.load_file(self.path, "checkpoint")
-        if header.get("mark") != self.mark:
-            raise DataError(
-                "is of a training with other data or options; remove it or repeat them", self.path
-            )
-        state = header.get("state")
-        if not isinstance(state, str):
-            raise DataError("is damaged; remove it to train from the start", self.path)
-        return arrays, state
-
-    def remove(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            Path(self.path).unlink()
-        if self.regular:
-            store.remove_stale(self.path)
-
-
 @dataclass
 class Fitted:
     """The outcome of one optimizer run, what it adds to a model's header, and what its
@@ -191,13 +142,10 @@ def provenance(options: Options, block: Block, command: str) -> dict[str, Any]:
 def fit(
     problem: Problem,
     options: Options,
-    checkpoint: Checkpoint,
+    stage: Stage,
     trace: Trace,
     dev: Dev | None = None,
     start: np.ndarray | None = None,
-    echo: Echo = lambda line: None,
-    resume: bool = False,
-    checkpoint_seconds: float = 30.0,
 ) -> Fitted:
     """Run the optimizer that `options` ask for, from a checkpoint if there is one to resume."""
     chosen = algorithm(options.algorithm)
@@ -213,32 +161,22 @@ def fit(
         )
         stops = limits(options)
         for line in describe(optimizer, options.C, stops):
-            echo(line)
-        saved = checkpoint.load() if resume else None
-        if saved:
-            echo(f"resuming from {checkpoint.path}")
-        elif start is not None:
+            stage.echo(line)
+        saved = stage.saved()
+        if start is not None and not saved:
             optimizer.start(start)
-        result = run(
-            optimizer,
-            stops,
-            trace,
-            dev,
-            checkpoint.save,
-            checkpoint_seconds,
-            saved,
-            checkpoint.path,
-        )
+        result = run(optimizer, stops, trace, dev, stage.saving, saved, stage.checkpoint.path)
         certificate = result.certificate.as_dict()
         if not np.isfinite([*certificate.values()]).all():
             raise FloatingPointError(f"certificate {certificate}")
         W = result.weights
         if not -compact.LARGEST < W.min(initial=0.0) <= W.max(initial=0.0) < compact.LARGEST:
             raise FloatingPointError("weights are too large for a model file")
-    echo(f"stopped: {result.stopped}")
+    stage.echo(f"stopped: {result.stopped}")
     if result.epoch != optimizer.epochs:
-        echo(f"kept: epoch {result.epoch} of {optimizer.epochs}, the best on dev (--keep best)")
-    echo(proof(result.certificate, problem.certified))
+        best = f"epoch {result.epoch} of {optimizer.epochs}, the best on dev (--keep best)"
+        stage.echo(f"kept: {best}")
+    stage.echo(proof(result.certificate, problem.certified))
     settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
     return Fitted(
         result,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from turbotag.corpus.formats import TAGS
+from turbotag.corpus.hashing import pack, unpack
 from turbotag.corpus.reader import Block, from_bytes
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
-from turbotag.models.gold import Echo, options_for
+from turbotag.models.checkpoints import Arrays, Progress
+from turbotag.models.gold import options_for
 from turbotag.models.training import train
 
 
@@ -22,9 +26,14 @@ def draw_folds(n: int, k: int, seed: int, path: str) -> np.ndarray:
     return np.random.default_rng(seed).permutation(n) % k
 
 
-def predicted_tags(block: Block, k: int, seed: int, echo: Echo) -> Block:
+def predicted_tags(block: Block, k: int, seed: int, progress: Progress) -> Block:
     """The block with its UPOS and XPOS columns predicted: fold by fold, by a tagger that was
     trained on the others."""
+
+    def put(tags: np.ndarray, f: int, arrays: Arrays) -> None:
+        words = np.repeat(fold == f, np.diff(block.sentences))
+        tags[words] = np.array(unpack(arrays["text"], arrays["offsets"]))
+
     fold = draw_folds(block.n_sentences, k, seed, block.path)
     edits = Edits(block)
     for column in TAGS:
@@ -35,25 +44,27 @@ def predicted_tags(block: Block, k: int, seed: int, echo: Echo) -> Block:
             continue
         tags = gold.copy()
         for f in range(k):
-            words = np.repeat(fold == f, np.diff(block.sentences))
-            tags[words] = _tag(block, fold, f, column, seed)
+            work = partial(_tag, block, fold, f, column, seed)
+            progress.once(f"{column}{f}", work, partial(put, tags, f))
         strings, ids = np.unique(tags, return_inverse=True)
         edits.replace(at, strings.tolist(), ids)
-        echo(f"jackknife: {column} accuracy {100 * np.mean(tags == gold):.2f} over {k} folds")
+        right = 100 * np.mean(tags == gold)
+        progress.echo(f"jackknife: {column} accuracy {right:.2f} over {k} folds")
     return from_bytes(edits.text(), block.path, block.format)
 
 
-def _tag(block: Block, fold: np.ndarray, f: int, column: str, seed: int) -> list[str]:
-    """Tags of fold f by a tagger trained on the rest."""
+def _tag(block: Block, fold: np.ndarray, f: int, column: str, seed: int) -> Arrays:
+    """Tags of fold f by a tagger trained on the rest, as bytes and their offsets."""
     with tempfile.TemporaryDirectory() as folder:
         rest = str(Path(folder) / "rest.conllu")
         Path(rest).write_bytes(_text(block, fold != f))
         options = options_for(
             "pos", train=rest, target=column, format=block.format.name, algorithm="dca", seed=seed
         )
-        tagger, _ = train(options, str(Path(folder) / "tagger"))
+        tagger, _ = train(options, str(Path(folder) / "tagger"), checkpoint_seconds=math.inf)
     held = from_bytes(_text(block, fold == f), block.path, block.format)
-    return [tagger.labels[t] for t in tagger.tag(held).tolist()]
+    text, offsets = pack([tagger.labels[t] for t in tagger.tag(held).tolist()])
+    return {"text": text, "offsets": offsets}
 
 
 def _text(block: Block, chosen: np.ndarray) -> bytes:

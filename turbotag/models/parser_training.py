@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,8 @@ from turbotag.features import compact, templates
 from turbotag.features.arcs import SUPER
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
-from turbotag.models.fitting import (
-    Checkpoint,
-    Fitted,
-    check,
-    fingerprint,
-    fit,
-    held_out,
-    provenance,
-)
+from turbotag.models.checkpoints import Arrays, Progress, fingerprint
+from turbotag.models.fitting import Fitted, check, fit, held_out, provenance
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import draw_folds, predicted_tags
 from turbotag.models.parser import (
@@ -302,9 +296,8 @@ class ParserTraining:
         checkpoint_seconds: float = 30.0,
     ):
         self.options = options = replace(options)  # its decoder may be chosen by the data
-        self.output, self.echo = output, echo
+        self.echo = echo
         self.loss = loss = losses.loss(options.loss, options.beta, options.gamma)
-        self.resume, self.checkpoint_seconds = resume, checkpoint_seconds
         self.single_root = not options.multi_root
         texts = {"arc": templates.load(options.template or "parse")}
         if options.prune:
@@ -324,7 +317,8 @@ class ParserTraining:
                 )
         self.init = Parser.load(options.init) if options.init else None
         self.block = block = read(options.train, options.format)
-        self.mark = fingerprint(options, block)
+        mark = fingerprint(options, block)
+        self.progress = Progress(output, mark, checkpoint_seconds, resume, echo)
         if options.jackknife:
             texts = {name: for_raw_text(text) for name, text in texts.items()}
         self.scanner = Scanner(texts)
@@ -332,7 +326,7 @@ class ParserTraining:
         dev = read(options.dev, options.format) if options.dev else None
         if options.jackknife:
             read_treebank(block, self.scanner, self.single_root)  # what is wrong is found first
-            block = predicted_tags(block, options.jackknife, options.seed, echo)
+            block = predicted_tags(block, options.jackknife, options.seed, self.progress)
         self.bank = self._read(block)
         self.labels = sort_labels(self.bank)
         self.header: dict[str, Any] = {
@@ -351,8 +345,7 @@ class ParserTraining:
         if options.heads:
             self.header["heads"] = options.heads
         self.texts = texts
-        self.arrays: dict[str, np.ndarray] = {}
-        self.checkpoints: list[Checkpoint] = []
+        self.arrays: Arrays = {}
         self.dev = read_treebank(dev, self.scanner, False) if dev else None
         if dev:
             echo(held_out(dev))
@@ -398,49 +391,23 @@ class ParserTraining:
     def parser(self) -> Parser:
         return Parser(self.header, self.arrays)
 
-    def stage(self, name: str, keys: np.ndarray, weights: np.ndarray) -> None:
-        """Add a trained stage, without the rows whose weights are all small beside the largest."""
+    def pack(self, name: str, keys: np.ndarray, weights: np.ndarray) -> Arrays:
+        """A trained stage, without the rows whose weights are all small beside the largest."""
         size = np.abs(weights).max(axis=1)
         keep = size > DROP[name] * self.options.drop * size.max(initial=0.0)
         rows = np.flatnonzero(keep)
         rows = rows[compact.distinct(keys[rows], size[rows])]
         several = name in CLASSIFIERS  # weights of a row
+        packed = compact.pack(keys[rows], weights[rows] if several else weights[rows, 0])
+        self.echo(f"{name}: kept {rows.size} of {keys.size} rows")
+        return dict(zip(PACKED, packed, strict=True))
+
+    def add(self, name: str, packed: Arrays) -> None:
+        """Make a trained stage part of the parser."""
         added = [name, *(self.scanner.parts if name == "arc" else ())]
         self.header["templates"] |= {n: self.texts[n] for n in added}
-        packed = compact.pack(keys[rows], weights[rows] if several else weights[rows, 0])
-        self.arrays |= {f"{name}.{n}": array for n, array in zip(PACKED, packed, strict=True)}
-        self.echo(f"{name}: kept {rows.size} of {keys.size} rows")
-
-    def fit(
-        self,
-        name: str,
-        problem: Any,
-        options: Options,
-        trace: Trace,
-        dev: Dev | None = None,
-        start: np.ndarray | None = None,
-        brief: bool = False,
-    ) -> Fitted:
-        """Train a stage; `brief` leaves its log to the caller."""
-
-        def echo(line: str) -> None:
-            if not brief or line.startswith("resuming"):
-                self.echo(line)
-
-        checkpoint = Checkpoint(f"{self.output}.{name}", self.mark)
-        checkpoint.regular = Checkpoint(self.output, self.mark).regular
-        self.checkpoints.append(checkpoint)
-        return fit(
-            problem,
-            options,
-            checkpoint,
-            trace,
-            dev,
-            start,
-            echo,
-            self.resume,
-            self.checkpoint_seconds,
-        )
+        self.arrays |= {f"{name}.{n}": packed[n] for n in PACKED}
+        self.parser()  # what does not fit together is found here
 
     # The stages
 
@@ -458,16 +425,14 @@ class ParserTraining:
 
         keys, occurrences = word_features(bank, extract)
         self.echo(f"{keys.size} rows, {len(names)} supertags")
-        found = np.empty_like(gold)
+        found, lengths = np.empty_like(gold), np.diff(bank.sentences)
         trained = replace(options, **SUPERTAGGER)
 
         def problem(chosen: np.ndarray) -> ChainProblem:
-            words = np.repeat(chosen, np.diff(bank.sentences))
-            lengths = np.diff(bank.sentences)[chosen]
             return ChainProblem(
-                np.concatenate([[0], np.cumsum(lengths)]),
+                np.concatenate([[0], np.cumsum(lengths[chosen])]),
                 chosen_occurrences(occurrences, chosen),
-                gold[words],
+                gold[np.repeat(chosen, lengths)],
                 keys.size,
                 len(names),
                 1.0,
@@ -475,14 +440,30 @@ class ParserTraining:
                 order=0,
             )
 
-        for f in range(k):
-            fitted = self.fit(f"super{f}", problem(fold != f), trained, Trace(), brief=True)
+        def tag_fold(f: int) -> Arrays:
+            stage = self.progress.stage(f"super{f}", brief=True)
+            fitted = fit(problem(fold != f), trained, stage, Trace())
             self.echo(f"fold {f + 1} of {k}: stopped: {fitted.result.stopped}")
-            tag_words(bank.sentences, *occurrences[:3], fold == f, fitted.result.weights, found)
+            tags = np.empty_like(gold)
+            tag_words(bank.sentences, *occurrences[:3], fold == f, fitted.result.weights, tags)
+            return {"tags": tags[np.repeat(fold == f, lengths)]}
+
+        def put_fold(f: int, arrays: Arrays) -> None:
+            tags = arrays["tags"]
+            if not ((tags >= 0) & (tags < len(names))).all():
+                raise ValueError("they are no supertags")
+            found[np.repeat(fold == f, lengths)] = tags
+
+        def tagger() -> Arrays:
+            stage = self.progress.stage("super")
+            fitted = fit(problem(fold >= 0), trained, stage, Trace(self.echo))
+            return self.pack("super", keys, fitted.result.weights)
+
+        for f in range(k):
+            self.progress.once(f"super{f}", partial(tag_fold, f), partial(put_fold, f))
         self.echo(f"{100 * np.mean(found == gold):.2f} % right over {k} folds")
-        fitted = self.fit("super", problem(fold >= 0), trained, Trace(self.echo))
         self.header["supertags"] = names
-        self.stage("super", keys, fitted.result.weights)
+        self.progress.once("super", tagger, partial(self.add, "super"))
         self.scanner.put_supertags(bank.matrix, hash_strings(names)[found])
         if self.dev:
             self.dev.matrix = self.parser().matrix(self.dev.block, self.scanner)
@@ -490,6 +471,9 @@ class ParserTraining:
     def prune(self) -> None:
         """A small model of tags that leaves a handful of heads a word."""
         self.echo("== pruning model ==")
+        self.progress.once("prune", self._pruner, partial(self.add, "prune"))
+
+    def _pruner(self) -> Arrays:
         options = replace(self.options, **PRUNER)
         arcs = candidates(self.bank, self.parser(), self.scanner, False)
         extractor = self.scanner.stage["prune"]
@@ -504,8 +488,8 @@ class ParserTraining:
             self.options.decoder,
             self.single_root,
         )
-        fitted = self.fit("prune", problem, options, Trace(self.echo))
-        self.stage("prune", table.keys(), fitted.result.weights)
+        fitted = fit(problem, options, self.progress.stage("prune"), Trace(self.echo))
+        return self.pack("prune", table.keys(), fitted.result.weights)
 
     def arc_problem(self) -> ArcTask:
         """The arcs themselves, as a training problem."""
@@ -560,8 +544,9 @@ class ParserTraining:
         task = self.arc_problem()
         start = starting_weights(self.init, task.table) if self.init else None
         dev = Dev(task.dev_score, "UAS", self.options.keep) if task.dev_score else None
-        fitted = self.fit("arc", task.problem, self.options, trace, dev, start)
-        self.stage("arc", task.table.keys(), fitted.result.weights)
+        stage = self.progress.stage("arc", more=True)
+        fitted = fit(task.problem, self.options, stage, trace, dev, start)
+        self.add("arc", self.pack("arc", task.table.keys(), fitted.result.weights))
         return fitted
 
     def _report(self, name: str, bank: Treebank, arcs: Candidates) -> None:
@@ -596,13 +581,13 @@ class ParserTraining:
             order=0,
         )
         params = {k: v for k, v in options.params.items() if k != "dual"}
-        fitted = self.fit(
-            "label",
+        fitted = fit(
             problem,
             replace(options, params=params, C=LABEL_C * options.C),
+            self.progress.stage("label", more=True),
             Trace(self.echo),
         )
-        self.stage("label", keys, fitted.result.weights)
+        self.add("label", self.pack("label", keys, fitted.result.weights))
         return fitted
 
 
@@ -768,7 +753,7 @@ def train_parser(
 ) -> tuple[Parser, Result]:
     """Train a parser and write it to `output`; the trace and result are those of the arcs.
 
-    Each stage has a checkpoint, output + '.STAGE.checkpoint', while training runs.
+    Each stage has a checkpoint, output + '.STAGE.checkpoint', until the model is written.
     """
     check_parse(options)
     with store.held(output):
@@ -788,8 +773,7 @@ def train_parser(
         if training.dev:
             header["scores"] = {"dev": score_parser(parser, training.dev.block).as_dict()}
         parser.save(output)
-        for checkpoint in training.checkpoints:
-            checkpoint.remove()
+        training.progress.remove()
         return parser, fitted.result
 
 

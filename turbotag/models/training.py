@@ -15,16 +15,10 @@ from turbotag.errors import DataError, UsageError
 from turbotag.features import templates
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
+from turbotag.interrupts import pending
 from turbotag.models import store
-from turbotag.models.fitting import (
-    Checkpoint,
-    check,
-    check_memory,
-    fingerprint,
-    fit,
-    held_out,
-    provenance,
-)
+from turbotag.models.checkpoints import Progress, fingerprint
+from turbotag.models.fitting import check, check_memory, fit, held_out, provenance
 from turbotag.models.gold import (
     Corpus,
     Echo,
@@ -190,7 +184,8 @@ def train(
     with store.held(output):
         setup = prepare(options, echo)
         problem = setup.problem
-        checkpoint = Checkpoint(output, fingerprint(options, setup.corpus.block))
+        mark = fingerprint(options, setup.corpus.block)
+        progress = Progress(output, mark, checkpoint_seconds, resume, echo)
         scorer = None
         if options.dev:
             target = None if setup.extractor.attributes else column_name(setup.corpus)
@@ -204,13 +199,10 @@ def train(
         fitted = fit(
             problem,
             options,
-            checkpoint,
+            progress.stage(),
             trace or Trace(),
             Dev(scorer.main, scorer.measure, options.keep) if scorer else None,
             start,
-            echo,
-            resume,
-            checkpoint_seconds,
         )
         header = make_header(options, setup, command) | fitted.header
         weights = fitted.result.weights
@@ -222,7 +214,8 @@ def train(
             if scorer:
                 model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
         model.save(output)
-        checkpoint.remove()
+        progress.remove()
+        pending.settle(f"{output} is written")
         return model, fitted.result
 
 

@@ -93,6 +93,7 @@ class Optimizer:
     structures: tuple[str, ...] = EXACT
     default_epochs = 10
     default_gap: float | None = None
+    rounds = False  # whether it can be continued only from the end of a round of several epochs
     kept = 0  # vectors over the parts of an instance that are kept for every one
     unbounded: tuple[str, ...] = ()  # arrays of the state that need not be finite
     params: tuple[Param, ...] = ()

@@ -29,6 +29,7 @@ class QuasiNewton(Optimizer):
     losses = "smooth"
     default_epochs = 1000
     default_gap = 1e-3
+    rounds = True
     method = ""
     options: dict[str, Any] = {}  # noqa: RUF012
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from turbotag import blas
 from turbotag.errors import DataError
+from turbotag.interrupts import pending
 from turbotag.optim.base import Optimizer
 from turbotag.optim.certificate import Certificate, NegativeGapError
 from turbotag.optim.trace import Row, Trace
 
-SaveState = Callable[[dict[str, np.ndarray], str], None]
-LoadState = tuple[dict[str, np.ndarray], str]
+State = tuple[dict[str, np.ndarray], str]  # of a run: arrays, and the rest as JSON
 
 
 @dataclass
@@ -75,6 +75,20 @@ class Result:
     epoch: int
 
 
+@dataclass(frozen=True)
+class Saving:
+    """Where the states of a run go: write(arrays, text) puts one on disk.
+
+    It is called after an epoch when `seconds` have passed since the last time or a signal waits for
+    that (turbotag/interrupts) and, if `last`, after the last epoch. If not `last`, the caller is
+    about to write the result itself, and settles what waits for it.
+    """
+
+    write: Callable[[dict[str, np.ndarray], str], None]
+    seconds: float = 30.0
+    last: bool = False
+
+
 @dataclass
 class _Best:
     """The best epoch so far on held-out data: its score, the last epoch that had it and the first;
@@ -93,16 +107,14 @@ def run(
     limits: Limits,
     trace: Trace,
     dev: Dev | None = None,
-    save: SaveState | None = None,
-    save_seconds: float = 30.0,
-    resume: LoadState | None = None,
+    saving: Saving | None = None,
+    resume: State | None = None,
     origin: str | None = None,
 ) -> Result:
     """Train until a limit is reached, then certify.
 
-    save(arrays, text) is called after an epoch when `save_seconds` have passed since the last time;
-    resume takes what it was given, and the run goes on to the identical result; `origin` is its
-    file, which an error names.
+    resume: a state that was saved, from which the run goes on to the identical result; `origin` is
+    its file, which an error names.
     """
     loop = _Loop(optimizer, limits, trace, dev)
     if resume:
@@ -110,21 +122,42 @@ def run(
             loop.restore(*resume)
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as e:
             raise DataError(f"is not of this training, or is damaged ({e})", origin) from e
-    saved = time.perf_counter()
+    saver = _Saver(loop, saving) if saving else None
     try:
         while loop.stopped is None:
             loop.epoch()
-            due = time.perf_counter() - saved >= save_seconds
-            if save and due and loop.stopped is None and optimizer.resumable:
-                save(*loop.state())
-                saved = time.perf_counter()
+            if saver:
+                saver.look()
         return loop.finish()
-    except NegativeGapError as e:
-        if resume:  # numbers that no training can have led to
+    except BaseException as e:
+        pending.work = ""
+        if isinstance(e, NegativeGapError) and resume:  # numbers that no training can have led to
             raise DataError(f"is not of this training, or is damaged ({e})", origin) from e
         raise
     finally:
         optimizer.close()
+
+
+class _Saver:
+    """Puts the states of a loop on disk."""
+
+    def __init__(self, loop: _Loop, saving: Saving):
+        self.loop, self.saving = loop, saving
+        self.written = time.perf_counter()
+        self.unsaved = False  # whether there is a state to go on from that is not on disk
+
+    def look(self) -> None:
+        """After an epoch: save if it is time to, or if a signal waits for it."""
+        loop, over = self.loop, self.loop.stopped is not None
+        fresh = loop.optimizer.resumable or over
+        late = fresh and time.perf_counter() - self.written >= self.saving.seconds
+        self.unsaved |= fresh
+        if self.unsaved and ((self.saving.last if over else late) or pending.number):
+            self.saving.write(*loop.point())
+            self.written, self.unsaved = time.perf_counter(), False
+            pending.settle()
+        work = "the last pass" if over else f"epoch {loop.optimizer.epochs + 1}"
+        pending.work = work if self.unsaved else ""
 
 
 class _Loop:
@@ -140,12 +173,16 @@ class _Loop:
         trace.measure = dev.measure if dev else ""
         self.stopped: str | None = None if limits.epochs > 0 else "no epochs were asked for"
         self.best: _Best | None = None
+        self.round: State | None = None  # at the start of an optimizer's round
         optimizer.dev_score = dev.score if dev else None
         self.certificate: Certificate | None = None  # at the present weights, if there is one
         self.wall, self.cpu = time.perf_counter(), time.process_time()
 
     def epoch(self) -> None:
-        opt, limits = self.optimizer, self.limits
+        opt = self.optimizer
+        if opt.rounds and opt.resumable and opt.epochs:
+            arrays, text = self.state()
+            self.round = {name: array.copy() for name, array in arrays.items()}, text
         opt.epoch()
         self.certificate = None
         gap = opt.gap_estimate()
@@ -159,16 +196,10 @@ class _Loop:
             opt.finish()
             self.certificate = opt.certify()
             self._certified(row, self.certificate)
-            least = limits.gap_at(self.certificate.primal)
-            if least is not None and self.certificate.gap <= least:
-                kind = "certified gap" if row.certified else "gap (not certified)"
-                share = f", {100 * limits.relative:g} % of the primal" if limits.relative else ""
-                self.stopped = f"{kind} {row.gap:.2e} <= {least:.3g}{share}"
         if self.dev:
             row.dev = self.dev.score(opt.weights())
             self.best = self._better(row.dev, self.dev.keep == "best")
-        if self.stopped is None:
-            self.stopped = opt.done or self._limit()
+        self.stopped = self._reason()
         row.inference = tally() if (tally := getattr(opt.problem, "tally", None)) else None
         self.trace.add(self._timed(row))
 
@@ -188,12 +219,21 @@ class _Loop:
         state = {name: array.copy() for name, array in opt.state().items()} if keep else {}
         return _Best(score, opt.epochs, first, opt.updates, state)
 
-    def _limit(self) -> str | None:
+    def _reason(self) -> str | None:
+        """Why the run is over, if it is."""
         opt, limits, best = self.optimizer, self.limits, self.best
+        proof = self.certificate
+        least = limits.gap_at(proof.primal) if proof else None
+        if proof and least is not None and proof.gap <= least:
+            kind = "certified gap" if opt.problem.certified else "gap (not certified)"
+            share = f", {100 * limits.relative:g} % of the primal" if limits.relative else ""
+            return f"{kind} {proof.gap:.2e} <= {least:.3g}{share}"
+        if opt.done:
+            return opt.done
         if best and limits.patience is not None and opt.epochs - best.first >= limits.patience:
             return f"no better dev score in {limits.patience} epochs"
         if opt.epochs >= limits.epochs:
-            return f"{limits.epochs} epochs"
+            return f"{opt.epochs} epochs"
         if limits.oracle_calls is not None and opt.oracle_calls >= limits.oracle_calls:
             return f"{opt.oracle_calls} oracle calls"
         if limits.seconds is not None and time.perf_counter() - self.wall >= limits.seconds:
@@ -230,7 +270,14 @@ class _Loop:
         row.primal, row.dual, row.gap = certificate.primal, certificate.dual, certificate.gap
         row.certified = bool(self.optimizer.problem.certified)
 
-    def state(self) -> tuple[dict[str, np.ndarray], str]:
+    def point(self) -> State:
+        """The last state that the run can go on from."""
+        if self.optimizer.resumable or self.stopped is not None:
+            return self.state()
+        assert self.round is not None
+        return self.round
+
+    def state(self) -> State:
         """All that decides how the run goes on."""
         opt = self.optimizer
         best = self.best or _Best(0.0, 0, 0, 0, {})
@@ -240,6 +287,8 @@ class _Loop:
             "oracle_calls": opt.oracle_calls,
             "updates": opt.updates,
             "random": opt.rng.bit_generator.state,
+            "done": opt.done,
+            "certificate": self.certificate and self.certificate.as_dict(),
             "best": [best.score, best.epoch, best.first, best.updates],
             "seconds": time.perf_counter() - self.wall,
             "cpu_seconds": time.process_time() - self.cpu,
@@ -251,11 +300,15 @@ class _Loop:
         opt, saved = self.optimizer, json.loads(text)
         score, *best = saved["best"]
         counts = [saved[k] for k in ("epochs", "oracle_calls", "updates")] + best
+        proof = saved["certificate"] and Certificate(**saved["certificate"])
         numbers = [saved["seconds"], saved["cpu_seconds"], score]
+        numbers += [*proof.as_dict().values()] if proof else []
         if not all(type(n) is int and 0 <= n < 1 << 62 for n in counts):
             raise ValueError(f"it counts {counts}")
-        if not all(type(x) in (int, float) for x in numbers):
-            raise ValueError(f"its times and best score are {numbers}")
+        if not all(type(x) in (int, float) for x in numbers) or not np.isfinite(numbers).all():
+            raise ValueError(f"its times and scores are {numbers}")
+        if not isinstance(saved["done"], (str, type(None))):
+            raise ValueError(f"it is done for {saved['done']}")
         epoch, first, updates = best
         state = {k.removeprefix("best."): v for k, v in arrays.items() if k.startswith("best.")}
         if epoch:
@@ -268,7 +321,9 @@ class _Loop:
         opt.rng.bit_generator.state = saved["random"]
         if opt.rng.bit_generator.state != saved["random"]:  # some NumPy makes it fit
             raise ValueError("its random state is none")
+        opt.done, self.certificate = saved["done"], proof
         self.wall -= saved["seconds"]
         self.cpu -= saved["cpu_seconds"]
         for row in saved["rows"]:
             self.trace.add(Row(**row))
+        self.stopped = self._reason()

@@ -1,0 +1,41 @@
+"""Ctrl-C and SIGTERM while a model is trained: what can be saved is saved before the process ends.
+
+A training can go on only from the end of an epoch. So a signal that comes within one, when the
+epochs before it are not on disk, waits for its end; there the training loop saves, and raises
+Interrupted. A second signal does not wait, nor does one that finds nothing to be saved.
+"""
+
+from __future__ import annotations
+
+
+class Interrupted(BaseException):
+    """A signal that waited, raised when nothing is left to be saved; note: what became of the work,
+    where no checkpoint tells."""
+
+    def __init__(self, number: int, note: str = ""):
+        super().__init__(number, note)
+        self.number, self.note = number, note
+
+
+class Pending:
+    """What a signal has to wait for (`work`, in words; nothing if it is empty), and the number of
+    the one that waits."""
+
+    def __init__(self) -> None:
+        self.work, self.number = "", 0
+
+    def ask(self, number: int) -> bool:
+        """For the handler of a signal: whether it is to wait."""
+        if not self.work or self.number:
+            return False
+        self.number = number
+        return True
+
+    def settle(self, note: str = "") -> None:
+        """Nothing is left to be saved: end here if a signal waits."""
+        self.work = ""
+        if self.number:
+            raise Interrupted(self.number, note)
+
+
+pending = Pending()  # signals are those of the process, so there is one
