@@ -391,7 +391,9 @@ def test_the_decoder_is_chosen_by_the_data(folder, crossed, options, expected):
 def test_a_parser_is_certified_to_one_percent_by_default(folder):
     """The arcs by the log and the header, the labels by the header."""
     said = []
-    made, result, _ = fit(folder, "certified", said.append)
+    made, result, _ = fit(folder, "certified", said.append, dev=DEV)
+    assert made.header["kept_epoch"] == made.header["epochs"]
+    assert ("kept: the last" in " ".join(said)) == (result.best[0] != result.epoch)
     assert made.header["algorithm"]["name"] == "sdca"
     assert result.certificate.relative <= 0.01
     assert "<= " in result.stopped

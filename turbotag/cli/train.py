@@ -139,7 +139,8 @@ class _Train(click.Command):
 @click.option(
     "--keep",
     type=click.Choice(["best", "last"]),
-    help="--dev: which epoch the model is of: the one with the best dev score, or the last [best].",
+    help="--dev: which epoch the model is of: the one with the best dev score, or the last [best; "
+    "parse by sdca: last, which has the certified gap].",
 )
 @click.option("--max-oracle-calls", type=int, help="Stop after this many inferences (a stage).")
 @click.option("--max-seconds", type=float, help="Stop after this long (a stage).")

@@ -173,9 +173,8 @@ def fit(
         if not -compact.LARGEST < W.min(initial=0.0) <= W.max(initial=0.0) < compact.LARGEST:
             raise FloatingPointError("weights are too large for a model file")
     stage.echo(f"stopped: {result.stopped}")
-    if result.epoch != optimizer.epochs:
-        best = f"epoch {result.epoch} of {optimizer.epochs}, the best on dev (--keep best)"
-        stage.echo(f"kept: {best}")
+    if dev and result.best and optimizer.epochs != result.best[0]:
+        stage.echo(kept(result, optimizer.epochs, dev.measure))
     stage.echo(proof(result.certificate, problem.certified))
     settings = {"name": optimizer.name, "C": options.C, "lambda": optimizer.lam, **optimizer.param}
     return Fitted(
@@ -207,6 +206,18 @@ def describe(optimizer: Optimizer, C: float, stops: Limits) -> list[str]:
         f"C {C:g}, lambda {optimizer.lam:.4g}",
         f"until: {stops}",
     ]
+
+
+def kept(result: Result, epochs: int, measure: str) -> str:
+    """Which epoch's weights a model has, where the last was not the best on dev."""
+    assert result.best is not None
+    best, score = result.best
+    if result.epoch == best:
+        return f"kept: epoch {best} of {epochs}, the best on dev (--keep best)"
+    return (
+        f"kept: the last epoch, for its certificate; the best on dev was epoch {best}, with "
+        f"{measure} {100 * score:.2f} (--keep best)"
+    )
 
 
 def proof(certificate: Certificate, certified: str) -> str:

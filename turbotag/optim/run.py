@@ -67,12 +67,13 @@ class Dev:
 @dataclass
 class Result:
     """weights: (rows, K); certificate: at those weights; stopped: why, in words; epoch: at whose
-    end the weights were these."""
+    end the weights were these; best: the epoch with the best dev score, and the score."""
 
     weights: np.ndarray
     certificate: Certificate
     stopped: str
     epoch: int
+    best: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -243,18 +244,19 @@ class _Loop:
     def finish(self) -> Result:
         opt, row = self.optimizer, self._row()
         assert self.stopped is not None
+        best = (self.best.epoch, self.best.score) if self.best else None
         if self.best and self.best.state and self.best.epoch != opt.epochs:
             opt.restore(self.best.state)  # of a dual method the dual point too: the gap is its own
             opt.updates, row.epoch = self.best.updates, self.best.epoch
         elif self.certificate is not None:
-            return Result(opt.weights(), self.certificate, self.stopped, opt.epochs)
+            return Result(opt.weights(), self.certificate, self.stopped, opt.epochs, best)
         opt.finish()
         certificate, weights = opt.certify(), opt.weights()
         self._certified(row, certificate)
         if self.dev:
             row.dev = self.dev.score(weights)
         self.trace.add(self._timed(row))
-        return Result(weights, certificate, self.stopped, row.epoch)
+        return Result(weights, certificate, self.stopped, row.epoch, best)
 
     def _row(self) -> Row:
         opt = self.optimizer
