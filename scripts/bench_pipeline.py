@@ -29,8 +29,9 @@ from turbotag.models.evaluation import compare_model, evaluate_trees
 from turbotag.models.gold import Options, options_for, read_gold
 from turbotag.models.parser import PACKED, Parser
 from turbotag.models.parser_training import train_parser
-from turbotag.models.pipeline import PIPELINES, SHIPPED, Pipeline, find, load_model, pipeline
+from turbotag.models.pipeline import Pipeline, load_model, pipeline
 from turbotag.models.prediction import Output, annotate, predict
+from turbotag.models.shipped import PIPELINES, SHIPPED, find
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import score_model, train
 

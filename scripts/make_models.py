@@ -21,8 +21,9 @@ from turbotag.models.evaluation import compare_model, evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.parser import Parser
 from turbotag.models.parser_training import train_parser
-from turbotag.models.pipeline import SHIPPED, Pipeline, load_model
+from turbotag.models.pipeline import Pipeline, load_model
 from turbotag.models.prediction import predict
+from turbotag.models.shipped import SHIPPED
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
 

@@ -27,8 +27,9 @@ from turbotag.models import tagger as taggers
 from turbotag.models.document import Document, Entity, Sentence, Token, document
 from turbotag.models.gold import TASKS, Options, options_for
 from turbotag.models.parser_training import score_parser, train_parser
-from turbotag.models.pipeline import Pipeline, find, pipeline
+from turbotag.models.pipeline import Pipeline, pipeline
 from turbotag.models.prediction import Output, annotate
+from turbotag.models.shipped import find
 from turbotag.models.training import reads_attributes, train
 
 TAG_TASKS = tuple(task for task in TASKS if task != "parse")

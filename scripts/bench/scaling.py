@@ -247,7 +247,7 @@ def parsers(setting: Setting, at: Path) -> Iterator[Point]:
     from turbotag.models.gold import options_for
     from turbotag.models.parser import Parser
     from turbotag.models.parser_training import train_parser
-    from turbotag.models.pipeline import find
+    from turbotag.models.shipped import find
 
     words = running_text(setting)
     small = treebank(words[: 2000 if setting.small else 8000], 20)

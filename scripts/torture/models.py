@@ -56,9 +56,9 @@ from targets import (
 )
 
 from turbotag.errors import DataError, TurbotagError, UsageError
-from turbotag.models import pipeline
 from turbotag.models.gold import options_for
 from turbotag.models.parser_training import train_parser
+from turbotag.models.shipped import SHIPPED
 from turbotag.models.training import train
 from turbotag.optim.trace import Row, Trace
 
@@ -296,9 +296,7 @@ def measure(quick: bool) -> str:
             attempts(attacks, load, to, tallies.setdefault(group, Tally()))
 
         data = {name: model_bytes(parts) for name, parts in small.items()}
-        shipped = (
-            {} if quick else {p.stem: p.read_bytes() for p in pipeline.SHIPPED.glob("*.model")}
-        )
+        shipped = {} if quick else {p.stem: p.read_bytes() for p in SHIPPED.glob("*.model")}
         run("no models at all", foreign())
         for name, made in data.items():
             run("cut at every byte of the header", cut_header(name, made))

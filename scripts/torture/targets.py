@@ -41,7 +41,8 @@ from turbotag.models.pipeline import load_model
 from turbotag.models.prediction import Output, annotate
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import index_features, train
-from turbotag.report.model_card import card, parser_card, top_features, transitions
+from turbotag.report.heaviest import parser_features, tagger_features
+from turbotag.report.model_card import card, parser_card, transitions
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 LONGEST_MESSAGE = 1000
@@ -404,6 +405,8 @@ def use(path: str, fully: bool = False) -> None:
         use_parser(model, fully)
         if fully:
             parser_card(model)
+            for label in (None, *(model.labels[:1] if model.labelled else [])):
+                parser_features(model, label, 9, read(TREES, "conllu"))
     else:
         use_tagger(model, fully)
         if fully:
@@ -411,7 +414,7 @@ def use(path: str, fully: bool = False) -> None:
             card(named)
             transitions(named)
             for k in range(len(named.labels)):
-                top_features(named, k, named.keys.size)
+                tagger_features(named, k, named.keys.size)
 
 
 def use_tagger(model: Tagger, fully: bool) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import turbotag
-from tests.cli.processes import TURBOTAG, one_sentence, run, run_new
+from tests.cli.processes import DEMO, TURBOTAG, one_sentence, run, run_new
 from tests.cli.test_parse import rows, trees_of, words_of
 from tests.models.test_pipeline import ODD, TEXT, check, english, file, notes
 from turbotag.corpus.text import segment, to_conllu
-from turbotag.models.pipeline import PIPELINES, shipped
+from turbotag.models.shipped import PIPELINES, shipped
 
 MISC = 9
 PACKAGE = Path(turbotag.__file__).parent
@@ -302,3 +302,112 @@ def test_cards_of_files_and_of_nothing(tmp_path):
     done = run("models", "xx-parse")
     one_sentence(done, 1, f"xx-parse: is neither a file nor a shipped model ({known})")
     one_sentence(run("models", file(tmp_path, "junk", "x.model")), 1, "is not a turbotag model")
+
+
+# ---- Shipped names for every command -------------------------------------------------------------
+
+
+def test_a_pipeline_is_scored_by_all_that_the_file_has(tmp_path):
+    """Against its own answers, of which a tag and an entity are changed."""
+    rows = [line.split("\t") for line in run("predict", "en", stdin=TEXT).stdout.splitlines()]
+    words = [row for row in rows if row[0].isdigit()]
+    assert words[0][3] != "X"
+    words[0][3] = "X"
+    named = next(row for row in words if "NER=S-" in row[9] or "NER=B-" in row[9])
+    named[9] = re.sub("NER=[^|]*", "NER=B-MISC", named[9])
+    gold = file(tmp_path, "\n".join("\t".join(row) for row in rows) + "\n", "gold.conllu")
+    n = len(words)
+    found = json.loads(run("eval", "--model", "en", gold, "--json").stdout)
+    assert list(found) == ["upos", "xpos", "trees", "ner"]
+    assert (found["upos"]["right_tokens"], found["upos"]["tokens"]) == (n - 1, n)
+    assert found["xpos"]["accuracy"] == 1.0
+    assert found["trees"]["conventions"]["conll18"]["las"] == 1.0
+    assert 0 < found["ner"]["f1"] < 1
+    assert found["ner"]["types"]["MISC"]["gold"] == 1
+
+    shown = run("eval", "--model", "en", gold, "--html", tmp_path / "page.html")
+    assert re.findall("^== (.*) ==$", shown.stdout, re.M) == list(found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.findall("<h1>Evaluation: (.*?)</h1>", page) == list(found)
+    assert page.count("reliability diagram") >= len(found)
+
+    trees = json.loads(run("eval", "--model", "en", gold, "--task", "parse", "--json").stdout)
+    assert trees == {"trees": found["trees"]}
+    alone = json.loads(run("eval", "--model", "en-ner", gold, "--json").stdout)
+    assert alone == found["ner"]
+    tagged = file(tmp_path, run("predict", "en", gold).stdout, "tagged.conllu")
+    files = json.loads(run("eval", gold, tagged, "--target", "NER", "--json").stdout)
+    assert files == found["ner"]
+
+
+def test_a_pipeline_is_scored_only_by_what_the_file_has(tmp_path):
+    bare = file(tmp_path, "1\tAda\t_\tPROPN\t_\t_\t_\t_\t_\t_\n", "bare.conllu")
+    assert list(json.loads(run("eval", "--model", "en", bare, "--json").stdout)) == ["upos"]
+    done = run("eval", "--model", "en", bare, "--task", "parse")
+    one_sentence(done, 2, "of what the pipeline predicts, only upos can be scored")
+    nothing = file(tmp_path, "1\tAda\t_\t_\t_\t_\t_\t_\t_\t_\n", "nothing.conllu")
+    one_sentence(run("eval", "--model", "en", nothing), 1, "has nothing that the pipeline predicts")
+    columns = file(tmp_path, "Ada PROPN\nsings VERB\n", "columns")
+    one_sentence(run("eval", "--model", "en", columns), 1, "a pipeline is scored on CoNLL-U")
+
+
+def test_shipped_names_for_every_command(tmp_path):
+    gold, out = DEMO / "dev.conllu", tmp_path / "m"
+    for command in (
+        ["predict", "en-parse", gold, "-o", out],
+        ["eval", "--model", "en-parse", gold],
+        ["models", "en-parse"],
+        ["inspect", "en-parse"],
+        ["inspect", "en"],
+        ["train", "--task", "pos", "--train", gold, "--init", "en-upos", "--epochs", 1, "-o", out],
+    ):
+        done = run(*command)
+        assert done.returncode == 0, done.stderr
+    assert run("inspect", "en-parse").stdout.startswith(run("models", "en-parse").stdout[:500])
+    stages = re.findall("^== (.*) ==$", run("inspect", "en").stdout, re.M)
+    assert stages == list(PIPELINES["en"])
+    train = ["train", "--task", "pos", "--train", gold, "-o", out, "--init"]
+    one_sentence(run(*train, "en"), 1, "en: is a pipeline: name one of its models, en-upos")
+    one_sentence(run(*train, "en-upso"), 1, "did you mean 'en-upos'?")
+
+
+def heaviest(*arguments):
+    """(weight, name) of the features that inspect shows below their last heading."""
+    done = run("inspect", *arguments)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.rsplit("\n\n", 1)[1].splitlines()
+    return lines[0], [(float(w), name) for w, name in (x.split(maxsplit=1) for x in lines[1:])]
+
+
+def test_the_features_of_a_parser(tmp_path):
+    """Those of a label are not those of arcs; without a file there are no names to show."""
+    data = DEMO / "dev.conllu"
+    arcs, shown = heaviest("en-parse", "--data", data)
+    assert (arcs, len(shown)) == ("arcs", 5)
+    for label in ("nsubj", "punct"):
+        name, found = heaviest("en-parse", "--data", data, "--label", label, "--top", 12)
+        assert (name, len(found)) == (label, 12)
+        assert [w for w, _ in found] == sorted((w for w, _ in found), reverse=True)
+        assert len({f for _, f in found}) == 12
+        assert {f for _, f in found} != {f for _, f in shown}
+    assert any("m:upos=PUNCT" in f or "m:super=punct" in f for _, f in found)
+    assert heaviest("en-parse", "--data", data, "--top", 2)[1] == shown[:2]
+    for options in (["--label", "nsubj"], ["--top", 3]):
+        one_sentence(run("inspect", "en-parse", *options), 2, "no names of features: --data FILE")
+    one_sentence(run("inspect", "en-parse", "--label", "subj"), 2, "unknown label 'subj'")
+    columns = file(tmp_path, "Ada B-PER\n", "columns")
+    one_sentence(
+        run("inspect", "en-parse", "--data", columns), 1, "columns", "parser reads CoNLL-U"
+    )
+
+
+def test_the_features_of_a_compact_tagger(tmp_path):
+    """Names come from the file: the words in it, and no others."""
+    data = file(tmp_path, "Ada\nflew\nto\nOslo\n.\n")
+    name, found = heaviest("en-ner", "--data", data, "--label", "S-LOC", "--top", 30)
+    assert (name, len(found)) == ("S-LOC", 30)
+    names = [f for _, f in found]
+    assert "word[1]=to" in names or "lower[1]=to" in names  # as of Ada and Oslo
+    words = {m for f in names for m in re.findall(r"(?:word|lower)\[.*?\]=(\S+)", f)}
+    assert words <= {"Ada", "ada", "flew", "to", "Oslo", "oslo", ".", "<boundary>"}
+    assert not any(re.fullmatch("[0-9a-f]{16}", f) for f in names)

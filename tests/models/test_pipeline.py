@@ -23,8 +23,9 @@ from turbotag.errors import DataError, UsageError
 from turbotag.models import pipeline as module
 from turbotag.models.document import document
 from turbotag.models.parser import Parser
-from turbotag.models.pipeline import PIPELINES, Pipeline, filled, find, load, pipeline, shipped
+from turbotag.models.pipeline import Pipeline, filled, load, pipeline
 from turbotag.models.prediction import Output, predict
+from turbotag.models.shipped import PIPELINES, find, shipped
 from turbotag.models.tagger import Tagger
 
 UPOS, XPOS, HEAD, LABEL, MISC = 3, 4, 6, 7, 9

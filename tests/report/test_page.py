@@ -46,7 +46,7 @@ class Checker(HTMLParser):
 
 
 def text_of(compared):
-    page = evaluation_page(compared.score, compared.details(), "gold", "predicted")
+    page = evaluation_page({"": (compared.score, compared.details())}, "gold", "predicted")
     checker = Checker()
     checker.feed(page)
     assert checker.open == []
@@ -101,9 +101,8 @@ def test_labels_are_escaped(files):
     text = text_of(tags(*files(gold, predicted)))
     assert '<b2> → &amp;"' in text
     assert "3 errors in 4 tokens" in text
-    page = evaluation_page(
-        tags(*files(gold, predicted)).score, tags(*files(gold, predicted)).details(), "<b2>", "&"
-    )
+    compared = tags(*files(gold, predicted))
+    page = evaluation_page({"": (compared.score, compared.details())}, "<b2>", "&")
     assert "<b2>" not in page
     assert "Evaluation of &amp;</title>" in page
 

@@ -49,7 +49,7 @@ def command(
     as_json: bool,
     page: str | None,
 ) -> None:
-    """Score PREDICTED, or --model, against GOLD.
+    """Score PREDICTED, or --model, a file or a shipped model or pipeline, against GOLD.
 
     Span tags (IOB1, IOB2, IOBES) get precision, recall and F1 by type, with the digits that
     conlleval.pl prints; other tags get accuracy. Lines with -DOCSTART- are not counted, and it is
@@ -62,18 +62,12 @@ def command(
     turbotag eval gold.iob2 tagged.iob2
     turbotag eval --model ner.model gold.iob2 --json
     turbotag eval --model parse.model gold.conllu --html parse.html
+    turbotag eval --model en gold.conllu
     """
     from turbotag.metrics.attachment import AttachmentScore
-    from turbotag.models.evaluation import (
-        Tagged,
-        Trees,
-        compare_files,
-        compare_model,
-        compare_trees,
-    )
+    from turbotag.models.evaluation import compare
     from turbotag.models.gold import Options
-    from turbotag.models.parser import Parser
-    from turbotag.models.pipeline import find, load_model
+    from turbotag.models.pipeline import load
     from turbotag.models.store import check_writable, write_atomically
     from turbotag.report.attachment import attachment_table
     from turbotag.report.page import evaluation_page
@@ -85,32 +79,21 @@ def command(
         check_writable(page)
     announce_compilation()
     options = Options("pos", gold, format=format, columns=names(columns), target=target)
-    compared: Tagged | Trees
-    if model is not None:
-        loaded = load_model(find(model))
-        parser = isinstance(loaded, Parser)
-        if task is not None and (task == "parse") != parser:
-            raise click.UsageError(
-                f"--task {task}, but {model} is a {'pars' if parser else 'tagg'}er"
-            )
-        if isinstance(loaded, Parser):
-            compared = compare_trees(gold, loaded, format, page is not None)
-        else:
-            compared = compare_model(options, loaded, gold, strict, page is not None)
-    else:
-        assert predicted is not None
-        if task == "parse":
-            compared = compare_trees(gold, predicted, format)
-        else:
-            compared = compare_files(options, gold, predicted, strict)
-    score = compared.score
+    other = load(model) if model is not None else str(predicted)
+    compared = compare(options, other, task, strict, page is not None)
     if page is not None:
-        text = evaluation_page(score, compared.details(), gold, predicted or str(model))
-        write_atomically(page, text.encode())
+        sections = {name: (c.score, c.details()) for name, c in compared.items()}
+        write_atomically(page, evaluation_page(sections, gold, predicted or str(model)).encode())
         say(f"wrote {page}")
+    scores = {name: c.score for name, c in compared.items()}
     if as_json:
-        click.echo(json.dumps(score.as_dict(), ensure_ascii=False))
-    elif isinstance(score, AttachmentScore):
-        click.echo(attachment_table(score))
-    else:
-        click.echo(score_table(score))
+        found = {name: score.as_dict() for name, score in scores.items()}
+        click.echo(json.dumps(found.get("", found), ensure_ascii=False))
+        return
+    for n, (name, score) in enumerate(scores.items()):
+        if name:
+            click.echo(("\n" if n else "") + f"== {name} ==")
+        if isinstance(score, AttachmentScore):
+            click.echo(attachment_table(score))
+        else:
+            click.echo(score_table(score))

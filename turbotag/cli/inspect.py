@@ -13,12 +13,16 @@ from turbotag.cli.common import announce_compilation
 @click.argument("model")
 @click.option(
     "--top",
-    default=5,
-    show_default=True,
     type=click.IntRange(min=0),
-    help="Features shown for each label.",
+    help="Features shown for each label, or for arcs [5].",
 )
 @click.option("--label", metavar="LABEL", help="Show features of this label only.")
+@click.option(
+    "--data",
+    metavar="FILE",
+    help="Show the heaviest features of this file: parsers and compact taggers have no names of "
+    "their own.",
+)
 @click.option(
     "--templates",
     "show_templates",
@@ -26,43 +30,51 @@ from turbotag.cli.common import announce_compilation
     help="Print the model's templates and nothing else.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the header as JSON and nothing else.")
-def command(model: str, top: int, label: str | None, show_templates: bool, as_json: bool) -> None:
-    """Show a model: its card, labels, transitions and heaviest features.
+def command(
+    model: str,
+    top: int | None,
+    label: str | None,
+    data: str | None,
+    show_templates: bool,
+    as_json: bool,
+) -> None:
+    """Show MODEL, a file or a shipped model: its card, labels, transitions and heaviest features.
+
+    The features of a parser are those of arcs, or with --label those of the labels of arcs.
 
     \b
     turbotag inspect ner.model --label B-PER --top 20
     turbotag inspect ner.model --templates > my-templates.txt
+    turbotag inspect en-parse --data some.conllu --label nsubj
     """
     from turbotag.errors import UsageError
-    from turbotag.models import store
     from turbotag.models.parser import Parser
-    from turbotag.models.tagger import Tagger
-    from turbotag.report.model_card import card, parser_card, top_features, transitions
+    from turbotag.models.pipeline import load_model
+    from turbotag.models.shipped import find, stages
+    from turbotag.report.heaviest import features_text
+    from turbotag.report.model_card import model_card, transitions
 
     announce_compilation()
-    if store.kind(model) == "parser":
-        parser = Parser.load(model)
-        if as_json:
-            click.echo(json.dumps(parser.header, ensure_ascii=False, indent=1))
-        elif show_templates:
-            click.echo(parser.header["templates"]["arc"].rstrip())
-        else:
-            click.echo(parser_card(parser))
-        return
-    tagger = Tagger.load(model, names=True)
+    models = {name: load_model(find(name), names=True) for name in stages(model)}
     if as_json:
-        click.echo(json.dumps(tagger.header, ensure_ascii=False, indent=1))
+        headers = {name: each.header for name, each in models.items()}
+        click.echo(json.dumps(headers.get(model, headers), ensure_ascii=False, indent=1))
         return
-    if show_templates:
-        click.echo(tagger.header["templates"].rstrip())
-        return
-    if label is not None and label not in tagger.labels:
-        raise UsageError(f"unknown label {label!r}; the model has {', '.join(tagger.labels)}")
-    click.echo(card(tagger))
-    click.echo("\nlabels: " + " ".join(tagger.labels))
-    click.echo("\ntransitions, heaviest and lightest\n" + transitions(tagger))
-    for k, name in enumerate(tagger.labels):
-        if top and label in (None, name):
-            click.echo(f"\n{name}")
-            for weight, feature in top_features(tagger, k, top):
-                click.echo(f"{weight:>9.4f}  {feature}")
+    if label is not None and not any(label in each.labels for each in models.values()):
+        known = ", ".join(dict.fromkeys(x for each in models.values() for x in each.labels))
+        raise UsageError(f"unknown label {label!r}; the model has {known}")
+    for n, (name, each) in enumerate(models.items()):
+        if len(models) > 1:
+            click.echo(("\n" if n else "") + f"== {name} ==")
+        if show_templates:
+            texts = each.header["templates"]
+            click.echo((texts["arc"] if isinstance(each, Parser) else texts).rstrip())
+            continue
+        wanted = label in (None, *each.labels)
+        features = features_text(each, label, top, data) if wanted else ""
+        click.echo(model_card(each))
+        if not isinstance(each, Parser):
+            click.echo("\nlabels: " + " ".join(each.labels))
+            click.echo("\ntransitions, heaviest and lightest\n" + transitions(each))
+        if features:
+            click.echo(features)

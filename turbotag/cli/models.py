@@ -19,24 +19,24 @@ def command(name: str | None) -> None:
     turbotag models en-parse
     """
     from turbotag.models import store
-    from turbotag.models.parser import Parser
-    from turbotag.models.pipeline import PIPELINES, SHIPPED, find, load_model, shipped
-    from turbotag.report.model_card import card, parser_card, summary
+    from turbotag.models.pipeline import load_model
+    from turbotag.models.shipped import PIPELINES, SHIPPED, find, shipped, stages
+    from turbotag.report.model_card import model_card, summary
 
     if name is None:
         for each in shipped():
             path = SHIPPED / f"{each}.model"
             header, _ = store.load_file(str(path), None, ("",))
             click.echo(summary(each, header, path.stat().st_size))
-        for each, stages in PIPELINES.items():
-            click.echo(f"{each:<10} pipeline of {', '.join(stages)}")
+        for each, parts in PIPELINES.items():
+            click.echo(f"{each:<10} pipeline of {', '.join(parts)}")
         return
     announce_compilation()
-    stages = PIPELINES.get(name, (name,))
-    for i, each in enumerate(stages):
+    names = stages(name)
+    for i, each in enumerate(names):
         file = find(each)
         model = load_model(file)
-        if len(stages) > 1:
+        if len(names) > 1:
             click.echo(("\n" if i else "") + f"== {each} ==")
-        click.echo(parser_card(model) if isinstance(model, Parser) else card(model))
+        click.echo(model_card(model))
         click.echo(f"file         {Path(file).stat().st_size / 1e6:.2f} MB")

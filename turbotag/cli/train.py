@@ -147,7 +147,8 @@ class _Train(click.Command):
 @click.option(
     "--init",
     metavar="MODEL",
-    help="Start from the weights of another model; a parser's arcs, say of a first-order parser.",
+    help="Start from the weights of another model, a file or a shipped one; a parser's arcs, say "
+    "of a first-order parser.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option(

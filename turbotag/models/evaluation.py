@@ -11,17 +11,28 @@ import numpy as np
 
 from turbotag.corpus.formats import default_names, given_names
 from turbotag.corpus.hashing import Interner
-from turbotag.corpus.reader import Block, Source, read
+from turbotag.corpus.reader import Block, Source, from_bytes, read
 from turbotag.corpus.schemes import Spans, parse
 from turbotag.corpus.trees import read_heads
-from turbotag.errors import DataError
+from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
 from turbotag.metrics.attachment import Attachment, AttachmentScore, Labels
 from turbotag.metrics.calibration import Calibration, calibrate
 from turbotag.metrics.tags import same_tag
-from turbotag.models.gold import Corpus, Options, Score, read_gold, score_tags, target_column
+from turbotag.models.gold import (
+    NOTES,
+    Corpus,
+    Options,
+    Score,
+    noted_tags,
+    read_gold,
+    score_tags,
+    target_column,
+)
 from turbotag.models.parser import Parser
 from turbotag.models.parser_training import score_block, words_of
+from turbotag.models.pipeline import Model, Pipeline
+from turbotag.models.prediction import Output, annotate
 from turbotag.models.tagger import Tagger
 
 LENGTHS = {"1-10": 1, "11-20": 11, "21-30": 21, "31-40": 31, "41+": 41}  # of sentences, as words
@@ -103,9 +114,19 @@ def compare_files(
     options: Options, gold_path: Source, predicted_path: Source, strict: bool
 ) -> Tagged:
     """The tag columns of two files with the same sentences."""
-    gold = read_gold(options, gold_path)
+    gold = read_gold(options, gold_path, note=(options.target or "").upper())
     predicted, token, entity = _read_predicted(options, predicted_path, gold)
     same_tokens(gold.block, predicted.block)
+    return _compare(gold, predicted, strict, token, entity)
+
+
+def _compare(
+    gold: Corpus,
+    predicted: Corpus,
+    strict: bool,
+    token: np.ndarray | None,
+    entity: np.ndarray | None,
+) -> Tagged:
     is_spans = _are_spans(gold, predicted.strings, predicted.block.path)
     return Tagged(gold, (predicted.strings, predicted.ids), is_spans, strict, token, entity)
 
@@ -121,7 +142,8 @@ def compare_model(
     """The tags of a gold file and those that a tagger gives it."""
     options = replace(options, format=options.format or tagger.input_format)
     target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
-    gold = read_gold(options, gold_path, options.target or target, tagger.naming)
+    note = tagger.header["task"].upper()  # as it is written where there is no column for it
+    gold = read_gold(options, gold_path, options.target or target, tagger.naming, note)
     unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]
     if unknown:
         t = int(np.flatnonzero(gold.ids == gold.strings.index(unknown[0]))[0])
@@ -195,15 +217,12 @@ def _read_predicted(
             return (*names, "probability", "entity")[:n]
         return ordinary(n)
 
-    found = read_gold(replace(options, columns=None), path, naming=naming)
+    note = (options.target or "").upper()
+    found = read_gold(replace(options, columns=None), path, naming=naming, note=note)
     block = found.block
     n = len(block.format.columns)
     if block.format.ids:
-        token, entity = (_probabilities(block, 9, name) for name in ("Prob", "EntityProb"))
-        if np.isnan(token).all():  # a pipeline names the column
-            name = block.format.columns[found.target].capitalize()
-            token = _probabilities(block, 9, f"{name}Prob")
-        return found, _all_known(token), None if np.isnan(entity).all() else entity
+        return found, *_noted_probabilities(found)
     if block.format.name == "crfsuite":
         return _split_labels(found)
     if "probability" not in block.format.columns[len(names) :]:
@@ -218,6 +237,16 @@ def _read_predicted(
     )
     ids = block.ids(at, interner)
     return Corpus(block, at, ids, interner.strings), None, None
+
+
+def _noted_probabilities(found: Corpus) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Probabilities of tags and of entities in MISC of CoNLL-U."""
+    block = found.block
+    token, entity = (_probabilities(block, NOTES, name) for name in ("Prob", "EntityProb"))
+    if np.isnan(token).all():  # a pipeline names the column
+        name = "Tag" if found.target == NOTES else block.format.columns[found.target].capitalize()
+        token = _probabilities(block, NOTES, f"{name}Prob")
+    return _all_known(token), None if np.isnan(entity).all() else entity
 
 
 def _split_labels(found: Corpus) -> tuple[Corpus, np.ndarray | None, None]:
@@ -312,6 +341,10 @@ def compare_trees(
     if not other.format.ids:
         raise DataError(f"is {other.format.name}; trees are in CoNLL-U or CoNLL-X", other.path)
     same_tokens(gold, other)
+    return _compare_trees(gold, other)
+
+
+def _compare_trees(gold: Block, other: Block) -> Trees:
     interner = Interner()
     ids = other.ids(7, interner)
     if other.format.name == "conllx":
@@ -325,6 +358,84 @@ def compare_trees(
         _all_known(head),
         _all_known(label),
     )
+
+
+# ---- Anything ------------------------------------------------------------------------------------
+
+
+def compare(
+    options: Options,
+    predicted: Source | Model | Pipeline,
+    task: str | None = None,
+    strict: bool = False,
+    probabilities: bool = False,
+) -> dict[str, Tagged | Trees]:
+    """What a file, a model or a pipeline says of the gold file options.train: by name if it is a
+    pipeline, which says several things, under "" otherwise. The task is `tags` or `parse`."""
+    gold, format = options.train, options.format
+    if isinstance(predicted, Pipeline):
+        if options.columns:
+            raise UsageError("--columns is for files of columns; a pipeline is scored on CoNLL-U")
+        found = compare_pipeline(gold, predicted, format, strict, probabilities)
+        names = [n for n in found if task is None or (n == "trees") == (task == "parse")]
+        if options.target:
+            names = [n for n in names if n == options.target.lower()]
+        if not names:
+            raise UsageError(
+                f"of what the pipeline predicts, only {', '.join(found)} can be scored"
+            )
+        return {n: found[n] for n in names}
+    if isinstance(predicted, (Tagger, Parser)):
+        parser = isinstance(predicted, Parser)
+        if task is not None and (task == "parse") != parser:
+            raise UsageError(f"--task {task}, but the model is a {'pars' if parser else 'tagg'}er")
+    if isinstance(predicted, Tagger):
+        return {"": compare_model(options, predicted, gold, strict, probabilities)}
+    if isinstance(predicted, Parser) or task == "parse":
+        return {"": compare_trees(gold, predicted, format, probabilities)}
+    return {"": compare_files(options, gold, predicted, strict)}
+
+
+# ---- Pipelines -----------------------------------------------------------------------------------
+
+
+def compare_pipeline(
+    gold_path: Source,
+    stages: Pipeline,
+    format: str | None = None,
+    strict: bool = False,
+    probabilities: bool = False,
+) -> dict[str, Tagged | Trees]:
+    """All that a pipeline predicts and a CoNLL-U file has: tags by the name of their column, or of
+    their note in MISC, and `trees`. The sentences and words are those of the file."""
+    gold = read(gold_path, format)
+    if gold.format.name != "conllu":
+        raise DataError(f"is {gold.format.name}; a pipeline is scored on CoNLL-U", gold.path)
+    data = annotate(stages, gold, stages.extractor, Output(marginals=probabilities))
+    predicted = from_bytes(data, gold.path, gold.format)
+    found: dict[str, Tagged | Trees] = {}
+    for model in stages.models:
+        if isinstance(model, Parser):
+            if any(head != "_" for head in gold.strings(6)):
+                found["trees"] = _compare_trees(gold, predicted)
+            continue
+        right, given = (_stage_tags(block, model) for block in (gold, predicted))
+        if right is not None and given is not None:
+            name = model.header["task" if given.target == NOTES else "target"]
+            found[name] = _compare(right, given, strict, *_noted_probabilities(given))
+    if not found:
+        raise DataError("has nothing that the pipeline predicts", gold.path)
+    return found
+
+
+def _stage_tags(block: Block, tagger: Tagger) -> Corpus | None:
+    """The tags of CoNLL-U that a stage predicts, None if the file has none."""
+    at = tagger.target(block.format)
+    if at is None:
+        return noted_tags(block, tagger.header["task"].upper())
+    interner = Interner()
+    ids = block.ids(at, interner)
+    return None if interner.strings == ["_"] else Corpus(block, at, ids, interner.strings)
 
 
 def same_tokens(a: Block, b: Block) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,11 +16,13 @@ from turbotag.corpus.reader import Block, Source, display_name, read
 from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
 from turbotag.metrics import tags as tag_metrics
+from turbotag.models.shipped import find
 
 TASKS = ("ner", "pos", "chunk", "parse")
 SPAN_TASKS = ("ner", "chunk")
 PASSIVE_AGGRESSIVE = ("dca", "mira")  # for them C is the largest step
 CONSTRAINTS = ("none", "decode", "train")
+NOTES = 9  # the column MISC of CoNLL-U
 MANY_TAGS = 300  # more distinct tags than this make the column suspicious
 
 Score = tag_metrics.TagScore
@@ -79,6 +82,8 @@ class Options:
 def options_for(task: str, **given: Any) -> Options:
     """Options with the defaults of a task where nothing was given (None counts as nothing)."""
     given = {k: v for k, v in given.items() if v is not None}
+    if "init" in given:
+        given["init"] = find(given["init"])
     if task == "parse":
         if not given.keys() & {"loss", "beta", "gamma"}:
             given |= {"loss": "softmax-margin", "gamma": 3.0}
@@ -132,13 +137,22 @@ def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
 
 
 def read_gold(
-    options: Options, path: Source, target: str | None = None, naming: Naming = default_names
+    options: Options,
+    path: Source,
+    target: str | None = None,
+    naming: Naming = default_names,
+    note: str = "",
 ) -> Corpus:
-    """Read a file and its tag column."""
+    """Read a file and its tag column; if CoNLL-U has no such column, but tags under the name `note`
+    in MISC, those."""
     if options.columns:
         naming = given_names(options.columns)
     block = read(path, options.format, naming)
     asked = target or options.target
+    if note and block.format.name == "conllu" and block.format.index(asked or note) is None:
+        found = noted_tags(block, note)
+        if found is not None:
+            return found
     at = target_column(block.format, options.task, asked, display_name(path))
     interner = Interner()
     ids = block.ids(at, interner)
@@ -146,6 +160,20 @@ def read_gold(
         t = int(np.flatnonzero(ids == interner.strings.index(""))[0])
         raise block.error("the tag is empty", t)
     return Corpus(block, at, ids, interner.strings)
+
+
+def noted_tags(block: Block, note: str) -> Corpus | None:
+    """The tags that stand in MISC of CoNLL-U as NOTE=TAG, O where there is none; None if there are
+    none at all. So does `predict` write tags that have no column: NER=B-PER."""
+    interner = Interner()
+    ids = block.ids(NOTES, interner)
+    pattern = re.compile(rf"(?:.*\|)?{re.escape(note)}=([^|]+)(?:\|.*)?")
+    found = [pattern.fullmatch(s) for s in interner.strings]
+    if not any(found):
+        return None
+    tags = [m[1] if m else "O" for m in found]
+    strings = sorted(set(tags))
+    return Corpus(block, NOTES, np.array([strings.index(t) for t in tags], np.int32)[ids], strings)
 
 
 def column_name(corpus: Corpus) -> str:

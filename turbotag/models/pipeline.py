@@ -1,4 +1,4 @@
-"""A chain of models from raw text to tags, trees and entities, and the models that are shipped."""
+"""A chain of models from raw text to tags, trees and entities."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import re
 import threading
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-import turbotag
 from turbotag.corpus import text
 from turbotag.corpus.formats import CONLLU, default_names, looks_columns, looks_conll
 from turbotag.corpus.reader import (
@@ -22,14 +20,13 @@ from turbotag.corpus.reader import (
     open_binary,
     stream,
 )
-from turbotag.errors import DataError, UsageError, did_you_mean
+from turbotag.errors import DataError, UsageError
 from turbotag.models import store
 from turbotag.models.parser import Parser
+from turbotag.models.shipped import find, is_pipeline, stages
 from turbotag.models.tagger import Tagger
 
 Model = Tagger | Parser
-SHIPPED = Path(turbotag.__file__).parent / "pretrained"
-PIPELINES = {"en": ("en-upos", "en-xpos", "en-parse", "en-ner"), "en-pos": ("en-upos", "en-xpos")}
 RAW = "raw"  # the format of running text
 PEEK = 1 << 14
 FIRST_LINE = re.compile(rb"^[^#\s][^\n]*\n|^#[^\n]*=[^\n]*\n", re.MULTILINE)
@@ -145,37 +142,16 @@ class Peeked:
         self.close()
 
 
-def shipped() -> list[str]:
-    """Names of the models in the package."""
-    return sorted(p.stem for p in SHIPPED.glob("*.model"))
-
-
 def load(name: str, keep_tags: bool = False) -> Model | Pipeline:
-    """A model file, or what is shipped under a name; nothing is ever downloaded."""
-    if not Path(name).is_file() and name in PIPELINES:
-        return pipeline(name, keep_tags)
-    return load_model(find(name))
+    """A model file, or what is shipped under a name."""
+    return pipeline(name, keep_tags) if is_pipeline(name) else load_model(find(name))
 
 
 def pipeline(name: str, keep_tags: bool = False) -> Pipeline:
     """A shipped pipeline, or a pipeline of one model."""
-    names = PIPELINES[name] if name in PIPELINES and not Path(name).is_file() else (name,)
-    return Pipeline([load_model(find(n)) for n in names], keep_tags)
+    return Pipeline([load_model(find(n)) for n in stages(name)], keep_tags)
 
 
-def find(name: str) -> str:
-    """The file of a model given by path or by the name of a shipped one."""
-    if Path(name).is_file() or name not in shipped():
-        if not Path(name).exists() and "/" not in name and "." not in name:
-            known = sorted({*PIPELINES, *shipped()})
-            raise DataError(
-                f"is neither a file nor a shipped model ({', '.join(known)})"
-                + did_you_mean(name, known),
-                name,
-            )
-        return name
-    return str(SHIPPED / f"{name}.model")
-
-
-def load_model(path: str) -> Model:
-    return Parser.load(path) if store.kind(path) == "parser" else Tagger.load(path)
+def load_model(path: str, names: bool = False) -> Model:
+    """From a file; names: with the names of a tagger's features, if it has them."""
+    return Parser.load(path) if store.kind(path) == "parser" else Tagger.load(path, names)

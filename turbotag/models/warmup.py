@@ -15,8 +15,9 @@ from turbotag.models.evaluation import compare_model, compare_trees
 from turbotag.models.gold import TASKS, Options, options_for
 from turbotag.models.parser import Parser
 from turbotag.models.parser_training import train_parser
-from turbotag.models.pipeline import PIPELINES, Model, Pipeline, pipeline
+from turbotag.models.pipeline import Model, Pipeline, pipeline
 from turbotag.models.prediction import Output, predict
+from turbotag.models.shipped import PIPELINES
 from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.models.parser import STAGES, Parser
+from turbotag.models.pipeline import Model
 from turbotag.models.tagger import Tagger
 from turbotag.optim.certificate import Certificate
 from turbotag.report.tables import percent
@@ -16,6 +17,11 @@ from turbotag.report.tables import percent
 def summary(name: str, header: dict[str, Any], size: int) -> str:
     """One line about a shipped model."""
     return f"{name:<10} {header.get('card', {}).get('what', header['task'])}, {size / 1e6:.1f} MB"
+
+
+def model_card(model: Model) -> str:
+    """Where a model comes from and what was proved of it."""
+    return parser_card(model) if isinstance(model, Parser) else card(model)
 
 
 def card(tagger: Tagger) -> str:
@@ -106,12 +112,3 @@ def transitions(tagger: Tagger, limit: int = 24) -> str:
         j, k = divmod(i, K)
         lines.append(f"{tagger.trans[j, k]:>9.4f}  {tagger.labels[j]} -> {tagger.labels[k]}")
     return "\n".join(lines)
-
-
-def top_features(tagger: Tagger, label: int, n: int) -> list[tuple[float, str]]:
-    """The n features with the largest weights for a label."""
-    weights = tagger.weights[: tagger.keys.size, label]
-    n = min(n, weights.size)
-    best = np.argpartition(-weights, n - 1)[:n] if n else np.zeros(0, np.int64)
-    best = best[np.argsort(-weights[best], kind="stable")]
-    return [(float(weights[r]), tagger.feature_name(int(r))) for r in best]

@@ -24,14 +24,23 @@ _COUNTS = ["precision", "recall", "F1", "", "gold", "predicted", "correct"]
 
 
 def evaluation_page(
-    score: TagScore | AttachmentScore, details: Details, gold: str, predicted: str
+    sections: dict[str, tuple[TagScore | AttachmentScore, Details]], gold: str, predicted: str
 ) -> str:
-    """The page of a comparison; `gold` and `predicted` say of what."""
+    """The page of comparisons, each under the name of what is compared, "" if there is only one;
+    `gold` and `predicted` are the names of the two sides."""
+    sides = f"<code>{html(predicted)}</code> against <code>{html(gold)}</code>"
+    body = [line for name, found in sections.items() for line in _section(name, sides, *found)]
+    return document(f"Evaluation of {predicted}", body)
+
+
+def _section(
+    name: str, sides: str, score: TagScore | AttachmentScore, details: Details
+) -> list[str]:
     is_trees, is_spans = isinstance(score, AttachmentScore), isinstance(score, SpanScore)
     kind = "trees" if is_trees else "spans" if is_spans else "tags"
     body = [
-        f"<h1>Evaluation: {kind}</h1>",
-        f'<p class="quiet"><code>{html(predicted)}</code> against <code>{html(gold)}</code></p>',
+        f"<h1>Evaluation: {html(name or kind)}</h1>",
+        f'<p class="quiet">{sides}</p>',
         *(_tree_scores(score) if isinstance(score, AttachmentScore) else _tag_scores(score)),
         *_labels(kind, score.types),
         *_confusions(kind, details.confusion),
@@ -52,7 +61,7 @@ def evaluation_page(
             "<p>No probabilities are known: score a model with <code>--model</code>, or write the "
             "predicted file with <code>turbotag predict --marginals</code>.</p>"
         )
-    return document(f"Evaluation of {predicted}", body)
+    return body
 
 
 def _tiles(values: Iterable[tuple[str, object]]) -> str:
