@@ -34,7 +34,6 @@ BTC = "Broad Twitter Corpus (Derczynski et al. 2016), CC BY 4.0"
 LISTS = "lists of names: CIA World Factbook and others (public domain, GFDL), M. Kantrowitz's names"
 LICENCE = "CC BY-SA 4.0"
 LIMIT = 6_000_000  # bytes
-NER_WEIGHT = 3  # EWT sentences count as three of the Twitter corpus
 GAZETTEERS = {
     "country": "countries.txt",
     "female": "female-names.txt",
@@ -74,7 +73,7 @@ def tagger(
     given = options_for(licence=LICENCE, compact=True, **options)
     model, _ = train(given, str(out), echo=print, command=f"scripts/make_models.py {name}")
     if isinstance(given.train, bytes):
-        model.header["data"]["name"] = f"{NER_WEIGHT} x uner-ewt dev, btc train"
+        model.header["data"]["name"] = "uner-ewt train (its early state) and dev, btc train"
     asked = Options(given.task, str(test), target=given.target)
     scores = {}
     for strict in (False, True) if given.task == "ner" else (False,):
@@ -136,8 +135,9 @@ def en_xpos(data: Path, out: Path) -> None:
 
 def en_ner(data: Path, out: Path) -> None:
     test = data / "uner-ewt" / "test.iob2"
-    own = (data / "uner-ewt" / "dev.iob2").read_bytes().rstrip(b"\n") + b"\n\n"
-    train_on = own * NER_WEIGHT + (data / "btc" / "train.iob2").read_bytes()
+    files = [data / "uner-ewt" / f"{part}.iob2" for part in ("train", "dev")]
+    texts = [f.read_bytes().rstrip(b"\n") for f in (*files, data / "btc" / "train.iob2")]
+    train_on = b"\n\n".join(texts) + b"\n"
     tagger(
         "en-ner", data, out, [UNER, EWT, BTC, LISTS], test,
         "persons, organisations and places in English",

@@ -5,7 +5,6 @@ import os
 import pickle
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 
@@ -239,7 +238,7 @@ def test_the_dev_score_is_that_of_the_compact_tagger(tmp_path):
 
 def test_drop_without_compact_is_refused_by_name():
     command = ["train", "--task", "ner", "--train", TRAIN, "--drop", "0.1", "-o", "none"]
-    with pytest.raises(click.UsageError, match=r"--drop.*--compact"):
+    with pytest.raises(UsageError, match=r"--drop.*--compact"):
         cli.main(command, standalone_mode=False)
 
 

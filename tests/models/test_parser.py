@@ -1155,7 +1155,7 @@ BETHE = {"parts": CS, "entropy": "bethe"}
         ({"parts": CS, "prune": False}, "prune"),
         (
             {"parts": CS, "algorithm": "lbfgs", "loss": "crf"},
-            "dca, sdca, sgd; lbfgs needs the exact",
+            "sdca, dca, sgd; lbfgs needs the exact",
         ),
         ({"parts": CS, "algorithm": "mira", "loss": "svm"}, "mira needs the exact log Z"),
         ({"parts": CS, "entropy": "tree"}, "entropy is one of convex, bethe"),
