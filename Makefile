@@ -100,10 +100,9 @@ $(EXPERIMENTS:%=repro-%): repro-%: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(REPRO) $* page
 
-# Compare all optimizers (about an hour): docs/optimizers.md, its plots and CSV files.
+# Compare all optimizers (about an hour): docs/optimizers.md and its CSV files.
 optimizers: $(VENV)/.installed  ## compare all optimizers: docs/optimizers.md (an hour)
-	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/compare_optimizers.py table hinge curves page --data "$(DATA)"
+	$(BIN)/python scripts/compare_optimizers.py table hinge page --data "$(DATA)"
 
 # Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
 parser: $(VENV)/.installed  ## measure the parser: docs/parser.md (half an hour)

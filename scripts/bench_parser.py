@@ -1,75 +1,78 @@
 """Measure the parser: accuracy, time, memory and size, certificates, cost by length.
 
-    python scripts/bench_parser.py quarter full supertags decoders features sdca agree \
-        gothic length page
+    python scripts/bench_parser.py quarter full supertags decoders features sdca agree gothic \
+        length page
 
-Each part writes docs/parser/PART.md; `page` joins what is there to docs/parser.md. QUARTER is
-every 4th sentence of UD English EWT's training file from the first one, FULL is all of it; gold
-tags, one thread. CPU seconds are user + system time of a whole process, or of the optimizer alone
-where a table says so.
+QUARTER is every 4th sentence of UD English EWT's training file from the first one, FULL is all of
+it; gold tags, one thread. CPU seconds are user + system time of a whole process, or of the
+optimizer alone where a table says so.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pages import Part, main
+from measure import (
+    Page,
+    Part,
+    Row,
+    Run,
+    Setting,
+    main,
+    run,
+    sentences,
+    some,
+    table,
+    timed,
+    turbotag,
+    words_per_second,
+)
+from problems import certified, follow, slovene
 
-from turbotag.corpus.reader import read
-from turbotag.models.gold import options_for
-from turbotag.models.parser import Parser
-from turbotag.models.parser_training import ParserTraining, score_parser
-from turbotag.optim.algorithms import algorithm
-from turbotag.structures import projective, pruning, tree
-
-TURBOTAG = [sys.executable, "-m", "turbotag"]
-SEED = 1
-
-
-def table(header: list[str], rows: list[list[Any]]) -> str:
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in [header, *rows]]
-    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
-
-
-def run(*arguments: str) -> tuple[str, str, float, float, float]:
-    """(stdout, stderr, wall seconds, CPU seconds, peak MB) of a turbotag process."""
-    script = (
-        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); "
-        "u = resource.getrusage(resource.RUSAGE_CHILDREN); "
-        "print('USAGE', u.ru_utime + u.ru_stime, u.ru_maxrss, file=sys.stderr); "
-        "sys.exit(done.returncode)"
-    )
-    start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-c", script, *TURBOTAG, *arguments], capture_output=True, text=True
-    )
-    wall = time.perf_counter() - start
-    if done.returncode:
-        sys.exit(done.stderr)
-    usage = done.stderr.rsplit("USAGE", 1)[1].split()
-    return done.stdout, done.stderr, wall, float(usage[0]), float(usage[1]) / 1e3
+from turbotag.corpus.reader import from_bytes, read
+from turbotag.models.pipeline import load_model
+from turbotag.structures import projective, tree
 
 
-def sentences(path: Path) -> list[bytes]:
-    return [s for s in path.read_bytes().split(b"\n\n") if s.strip()]
+@contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
-def write(found: list[bytes], to: Path) -> Path:
-    to.write_bytes(b"\n\n".join(found) + b"\n\n")
-    return to
+def quarter(setting: Setting, folder: Path) -> Path:
+    """QUARTER; a hundred sentences of it in a rehearsal."""
+    source, first = setting.data / "ewt" / "train.conllu", setting.pick(100, None)
+    return some(source, 4, folder / "quarter.conllu", first)
 
 
-def every_fourth(path: Path, to: Path) -> None:
-    write(sentences(path)[::4], to)
+def train(source: Path, model: Path, *options: object) -> Run:
+    return run(turbotag("train", "--task", "parse", "--train", source, "-o", model, *options))
+
+
+def conventions(model: Path, gold: Path) -> dict[str, Any]:
+    return run(turbotag("eval", "--model", model, gold, "--json")).json()["conventions"]
+
+
+def attachment(convention: dict[str, float]) -> str:
+    return f"{100 * convention['uas']:.2f} / {100 * convention['las']:.2f}"
+
+
+def costs(done: Run, model: Path) -> list[str]:
+    """CPU seconds and peak memory of training, and the model's size."""
+    size = model.stat().st_size / 1e6
+    return [f"{done.cpu:.0f}", f"{done.megabytes:,.0f}", f"{size:.1f}"]
+
+
+COSTS = ["train CPU s", "peak MB", "model MB"]
 
 
 # ---- Which trees, which optimizer ----------------------------------------------------------------
@@ -89,36 +92,33 @@ SECOND = (
 )
 
 
-def treebanks(data: Path, scratch: Path) -> list[tuple[str, Path, Path]]:
+def treebanks(setting: Setting, folder: Path) -> Iterator[tuple[str, Path, Path]]:
     """(name, training file, dev file) of parts of four treebanks. Slovene has no dev file: a sixth
     of its training sentences are held out."""
-    found = []
     for name, step in (("ewt", 4), ("portuguese", 3), ("gothic", 1)):
-        train = write(sentences(data / name / "train.conllu")[::step], scratch / f"{name}.conllu")
-        found.append((f"{name}, 1/{step}" if step > 1 else name, train, data / name / "dev.conllu"))
-    slovene = sentences(data / "slovene" / "train.conllu")
-    kept = [s for i, s in enumerate(slovene) if i % 6]
-    files = write(kept, scratch / "slovene"), write(slovene[::6], scratch / "slovene-dev")
-    return [*found, ("slovene, 5/6", *files)]
+        given = setting.data / name
+        first = setting.pick(100, None)
+        part = some(given / "train.conllu", step, folder / f"{name}.conllu", first)
+        yield f"{name}, 1/{step}" if step > 1 else name, part, given / "dev.conllu"
+    source = setting.data / "slovene" / "train.conllu"
+    dev, part = some(source, 6, folder / "slovene-dev"), folder / "slovene"
+    part.write_bytes(b"\n\n".join(s for i, s in enumerate(sentences(source)) if i % 6) + b"\n\n")
+    yield "slovene, 5/6", part, dev
 
 
-def decoders(data: Path) -> str:
+def decoders(setting: Setting) -> str:
     """Projective or not, certified or not: what --decoder auto and the defaults were chosen by."""
     rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        model = str(Path(scratch) / "model")
-        for name, train, dev in treebanks(data, Path(scratch)):
-            for setting in (*CHOICES, *SECOND) if name != "gothic" else CHOICES:
-                arguments = ["--task", "parse", "--train", str(train), "-o", model]
-                _, _, _, cpu, _ = run("train", *arguments, *setting.split())
-                out = json.loads(run("eval", "--model", model, str(dev), "--json")[0])
-                c = Parser.load(model).header["certificate"]
-                scores = [
-                    f"{100 * s['uas']:.2f} / {100 * s['las']:.2f}"
-                    for s in (out["conventions"][n] for n in ("conll18", "nopunct"))
-                ]
-                gap = f"{100 * c['gap'] / c['primal']:.2g} %"
-                rows.append([name, f"`{setting}`", *scores, gap, f"{cpu:.0f}"])
+    with scratch() as folder:
+        model = folder / "model"
+        for name, part, dev in treebanks(setting, folder):
+            for options in (*CHOICES, *SECOND) if name != "gothic" else CHOICES:
+                done = train(part, model, *options.split())
+                found = conventions(model, dev)
+                certificate = load_model(str(model)).header["certificate"]
+                gap = f"{100 * certificate['gap'] / certificate['primal']:.2g} %"
+                scores = [attachment(found[c]) for c in ("conll18", "nopunct")]
+                rows.append([name, f"`{options}`", *scores, gap, f"{done.cpu:.0f}"])
                 print(rows[-1], flush=True)
     return (
         "Dev, UAS / LAS of all words and without PUNCT, gold tags; the gap is that of the arcs, as "
@@ -127,277 +127,171 @@ def decoders(data: Path) -> str:
     )
 
 
-# ---- Supertags and fewer heads -------------------------------------------------------------------
-
-
-def supertags(data: Path) -> str:
+def supertags(setting: Setting) -> str:
     """What --supertags and --heads are worth, with gold tags."""
-    folder, rows = data / "ewt", []
-    with tempfile.TemporaryDirectory() as scratch:
-        quarter, model = Path(scratch) / "quarter.conllu", str(Path(scratch) / "model")
-        every_fourth(folder / "train.conllu", quarter)
-        block = read(str(folder / "dev.conllu"))
-        for source, train, settings in (
-            ("QUARTER", quarter, ("", "--heads 6", "--supertags 5", "--supertags 5 --heads 6")),
-            ("QUARTER", quarter, ("--parts cs,gp", "--parts cs,gp --supertags 5 --heads 4")),
-            ("all", folder / "train.conllu", ("", "--supertags 5 --heads 6")),
-        ):
-            for setting in settings:
-                arguments = ["--task", "parse", "--train", str(train), "-o", model]
-                _, _, _, cpu, peak = run("train", *arguments, *setting.split())
-                parser = Parser.load(model)
-                parser.parse(block)  # compiled and warm
-                rates, scores = [], []
-                for _ in range(3):
-                    start = time.process_time()
-                    parser.parse(block)
-                    rates.append(block.n_tokens / (time.process_time() - start))
-                for part in ("dev", "test"):
-                    out = run("eval", "--model", model, str(folder / f"{part}.conllu"), "--json")
-                    c = json.loads(out[0])["conventions"]["nopunct"]
-                    scores.append(f"{100 * c['uas']:.2f} / {100 * c['las']:.2f}")
-                size = Path(model).stat().st_size / 1e6
-                cost = f"{cpu:.0f}", f"{peak:,.0f}", f"{size:.1f}", f"{sorted(rates)[1]:,.0f}"
-                rows.append([source, f"`{setting}`" if setting else "plain", *scores, *cost])
-    costs = "train CPU s", "peak MB", "model MB", "words a second"
+    ewt, rows = setting.data / "ewt", []
+    with scratch() as folder:
+        part, model = quarter(setting, folder), folder / "model"
+        plans = [("QUARTER", part, o) for o in ("", "--heads 6", "--supertags 5")]
+        plans += [("QUARTER", part, "--supertags 5 --heads 6"), ("QUARTER", part, "--parts cs,gp")]
+        plans += [("QUARTER", part, "--parts cs,gp --supertags 5 --heads 4")]
+        whole = part if setting.tiny else ewt / "train.conllu"
+        plans += [("all", whole, o) for o in ("", "--supertags 5 --heads 6")]
+        for name, source, options in plans:
+            done = train(source, model, *options.split())
+            scores = [
+                attachment(conventions(model, ewt / f"{p}.conllu")["nopunct"])
+                for p in ("dev", "test")
+            ]
+            rate = words_per_second(load_model(str(model)), str(ewt / "dev.conllu"))
+            setting_of = f"`{options}`" if options else "plain"
+            rows.append([name, setting_of, *scores, *costs(done, model), f"{rate:,.0f}"])
+            print(rows[-1], flush=True)
     return (
-        "Gold tags, UAS / LAS without PUNCT; words a CPU second of `Parser.parse` on dev.\n\n"
-        + table(["trained on", "setting", "dev", "test", *costs], rows)
+        "Gold tags, UAS / LAS without PUNCT; words a CPU second on dev, with the model loaded.\n\n"
+        + table(["trained on", "setting", "dev", "test", *COSTS, "words a second"], rows)
     )
 
 
 # ---- The race on EWT -----------------------------------------------------------------------------
 
 
-def ewt(data: Path, quarter: bool) -> str:
-    folder = data / "ewt"
-    with tempfile.TemporaryDirectory() as scratch:
-        train, model = folder / "train.conllu", Path(scratch) / "model"
-        if quarter:
-            every_fourth(train, Path(scratch) / "quarter.conllu")
-            train = Path(scratch) / "quarter.conllu"
-        source = "QUARTER" if quarter else "ewt/train.conllu"
-        arguments = ["train", "--task", "parse", "--train", str(train), "-o", str(model)]
-        _, log, _, cpu, peak = run(*arguments)
-        facts = [line for line in log.splitlines() if " candidate arcs" in line or "rows" in line]
-        size = model.stat().st_size / 1e6
-        rows = []
+def ewt(setting: Setting, all_of_it: bool) -> str:
+    given, rows = setting.data / "ewt", []
+    with scratch() as folder:
+        model, dev = folder / "model", given / "dev.conllu"
+        whole = all_of_it and not setting.tiny
+        done = train(given / "train.conllu" if whole else quarter(setting, folder), model)
+        facts = [x for x in done.err.splitlines() if " candidate arcs" in x or "rows" in x]
         for part in ("dev", "test"):
-            out, _, _, _, _ = run(
-                "eval", "--model", str(model), str(folder / f"{part}.conllu"), "--json"
-            )
-            for name, c in json.loads(out)["conventions"].items():
+            for name, c in conventions(model, given / f"{part}.conllu").items():
                 scores = (c["uas"], c["las"], c["label_accuracy"], c["exact_match"])
                 rows.append([part, name, *(f"{100 * x:.2f}" for x in scores)])
-        many = Path(scratch) / "many.conllu"
-        many.write_bytes((folder / "dev.conllu").read_bytes() * 8)
-        words = read(str(folder / "dev.conllu")).n_tokens
-        once, eight, alone = [], [], []
-        parser = Parser.load(str(model))
-        block = read(str(folder / "dev.conllu"))
-        for _ in range(3):
-            once.append(
-                words / run("predict", str(model), str(folder / "dev.conllu"), "-o", os.devnull)[2]
-            )
-            eight.append(8 * words / run("predict", str(model), str(many), "-o", os.devnull)[2])
-            start = time.perf_counter()
-            parser.parse(block)
-            alone.append(words / (time.perf_counter() - start))
-        rates = [f"{sorted(r)[1]:,.0f}" for r in (once, eight, alone)]
+        many = folder / "many.conllu"
+        many.write_bytes(dev.read_bytes() * 8)
+        words, rates = read(str(dev)).n_tokens, []
+        for source, copies in ((dev, 1), (many, 8)):
+            predict = turbotag("predict", model, source, "-o", os.devnull)
+            walls = sorted(run(predict).wall for _ in range(3))
+            rates.append(f"{copies * words / walls[1]:,.0f}")
+        rates.append(f"{words_per_second(load_model(str(model)), str(dev)):,.0f}")
+        made = costs(done, model)
+    heads = [*COSTS, "words/s: dev, whole process", "8 x dev, whole process", "model loaded"]
+    source = "ewt/train.conllu" if all_of_it else "QUARTER"
     return "\n\n".join(
         [
-            f"`turbotag {' '.join(arguments[:4])} {source} -o MODEL`",
-            table(
-                [
-                    "train CPU s",
-                    "peak MB",
-                    "model MB",
-                    "words/s: dev, whole process",
-                    "8 x dev, whole process",
-                    "parsing alone",
-                ],
-                [[f"{cpu:.0f}", f"{peak:,.0f}", f"{size:.1f}", *rates]],
-            ),
+            f"`turbotag train --task parse --train {source} -o MODEL`",
+            table(heads, [[*made, *rates]]),
             table(["data", "convention", "UAS", "LAS", "label acc.", "exact match"], rows),
             "```\n" + "\n".join(facts) + "\n```",
         ]
     )
 
 
-def features(data: Path) -> str:
+def features(setting: Setting) -> str:
     """Which features get a weight, and pruning: what each costs and gains on QUARTER."""
     rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        quarter, model = Path(scratch) / "quarter.conllu", Path(scratch) / "model"
-        every_fourth(data / "ewt" / "train.conllu", quarter)
-        block = read(str(data / "ewt" / "dev.conllu"))
+    with scratch() as folder:
+        source, model = quarter(setting, folder), folder / "model"
         for pruned, count in ((True, 4), (True, 0), (False, 50), (False, 0)):
-            arguments = ["train", "--task", "parse", "--train", str(quarter), "-o", str(model)]
-            arguments += [
-                "--min-count",
-                str(count),
-                "--no-labels",
-                *([] if pruned else ["--no-prune"]),
-            ]
-            _, log, _, cpu, peak = run(*arguments)
-            found = re.search(r"(\d+) rows, ([\d.]+) features a part", log)
+            options = ["--min-count", count, "--no-labels", *([] if pruned else ["--no-prune"])]
+            done = train(source, model, *options)
+            found = re.search(r"(\d+) rows, ([\d.]+) features a part", done.err)
             assert found
-            uas = score_parser(Parser.load(str(model)), block).conventions["nopunct"].uas
-            size = model.stat().st_size / 1e6
+            uas = conventions(model, setting.data / "ewt" / "dev.conllu")["nopunct"]["uas"]
             which = f"gold, and {count} times on candidates" if count else "gold arcs only"
-            rows.append(
-                [
-                    "10 heads a word" if pruned else "all",
-                    which,
-                    f"{int(found[1]):,}",
-                    found[2],
-                    f"{100 * uas:.2f}",
-                    f"{cpu:.0f}",
-                    f"{peak:,.0f}",
-                    f"{size:.1f}",
-                ]
-            )
+            arcs = "10 heads a word" if pruned else "all"
+            numbers = f"{int(found[1]):,}", found[2], f"{100 * uas:.2f}"
+            rows.append([arcs, which, *numbers, *costs(done, model)])
             print(rows[-1], flush=True)
-    head = ["arcs", "features of", "rows", "features an arc", "dev UAS", "train CPU s", "peak MB"]
-    return "QUARTER, dev without PUNCT, no labels.\n\n" + table([*head, "model MB"], rows)
+    head = ["arcs", "features of", "rows", "features an arc", "dev UAS"]
+    return "QUARTER, dev without PUNCT, no labels.\n\n" + table([*head, *COSTS], rows)
 
 
 # ---- Slovene: certificates, agreement ------------------------------------------------------------
 
 
-def slovene(data: Path, **given: Any) -> tuple[Any, float]:
-    """All arcs, features of gold arcs, no labels: the problem of the first trial."""
-    folder = data / "slovene"
-    options = options_for(
-        "parse",
-        train=str(folder / "train.conllu"),
-        dev=str(folder / "test.conllu"),
-        prune=False,
-        labels=False,
-        min_count=0,
-        C=0.1,
-        **{"decoder": "nonprojective", **given},
-    )
-    task = ParserTraining(options, "unused", lambda line: None).arc_problem()
-    return task, 1.0 / (options.C * task.problem.n)
+C = 0.1  # on Slovene
 
 
-def optimizer(task: Any, lam: float, name: str, **params: Any) -> Any:
-    return algorithm(name)(task.problem, lam, np.random.default_rng(SEED), **params)
-
-
-def sdca(data: Path) -> str:
+def sdca(setting: Setting) -> str:
     """Certified gaps by epoch and by the clock, for several samplings."""
-    task, lam = slovene(data, loss="crf")
-    rows = []
+    task, rows, shown = slovene(setting), [], (10, 15, 20, 25)
+
+    def proof(opt: Any) -> Row:
+        close = opt.epochs in shown or opt.gap_estimate() < 2e-4
+        return {"gap": certified(opt).gap if close else None}
+
     for sampling in ("gap", "gap-cost", "uniform"):
-        opt, spent = optimizer(task, lam, "sdca", sampling=sampling), 0.0
-        shown: dict[str, str] = {}
-        for epoch in range(1, 61):
-            start = time.process_time()
-            opt.epoch()
-            spent += time.process_time() - start
-            if epoch in (5, 10, 15, 20, 25, 30) or opt.gap_estimate() < 2e-4:
-                gaps = opt.gaps.copy()
-                certificate = opt.certify()
-                opt.gaps[:] = gaps
-                opt.sampler.fill(gaps)
-                for e in (10, 15, 20, 25):
-                    if epoch == e:
-                        shown[f"epoch {e}"] = f"{certificate.gap:.1e} ({spent:.1f} s)"
-                if certificate.gap < 1e-4 and "1e-4" not in shown:
-                    shown["1e-4"] = f"epoch {epoch}, {spent:.1f} s"
-                    shown["P"] = f"{certificate.primal:.6f}"
-                    shown["UAS"] = f"{100 * task.dev_score(opt.weights()):.2f}"
-            if "1e-4" in shown and epoch >= 25:
+        opt, gaps, end = task.optimizer("sdca", C, sampling=sampling), {}, ["-"] * 3
+        for row in follow(opt, proof, setting.pick(2, 60)):
+            gaps[row["epoch"]] = f"{row['gap'] or 0:.1e} ({row['cpu_seconds']:.1f} s)"
+            if row["gap"] is not None and row["gap"] < 1e-4 and end[0] == "-":
+                uas, primal = 100 * task.score(opt.weights(), "test"), certified(opt).primal
+                end = [f"epoch {row['epoch']}, {row['cpu_seconds']:.1f} s", f"{primal:.6f}"]
+                end.append(f"{uas:.2f}")
+            if end[0] != "-" and row["epoch"] >= shown[-1]:
                 break
-        keys = ["epoch 10", "epoch 15", "epoch 20", "epoch 25", "1e-4", "P", "UAS"]
-        rows.append([sampling, *(shown.get(k, "-") for k in keys)])
+        rows.append([sampling, *(gaps.get(e, "-") for e in shown), *end])
         print(rows[-1], flush=True)
     head = ["sampling", "gap after 10", "15", "20", "25 epochs", "gap < 1e-4 at", "P", "test UAS"]
     return (
-        f"Slovene, crf loss, C = 0.1, all arcs, {task.problem.n_rows:,} features. Certified gaps; "
+        f"Slovene, crf loss, C = {C}, all arcs, {task.problem.n_rows:,} features. Certified gaps; "
         "CPU seconds of the optimizer alone.\n\n" + table(head, rows)
     )
 
 
-def agree(data: Path) -> str:
+PLANS: list[tuple[str, dict[str, Any], int]] = [
+    ("sdca", {"sampling": "gap-cost"}, 60),
+    ("sdca", {"dual": "exact"}, 60),  # where there are cliques
+    ("eg", {}, 80),
+    ("sag-nus", {"skip-line-search": True}, 200),
+    ("lbfgs", {}, 300),
+]
+
+
+def agree(setting: Setting) -> str:
     """Different optimizers, one optimum."""
     rows = []
     for decoder in ("nonprojective", "projective"):
-        task, lam = slovene(data, loss="crf", decoder=decoder)
-        plans: list[tuple[str, dict[str, Any], int]] = [
-            ("sdca", {"sampling": "gap-cost"}, 60),
-            ("eg", {}, 80),
-            ("sag-nus", {"skip-line-search": True}, 200),
-            ("lbfgs", {}, 300),
-        ]
-        if decoder == "projective":
-            plans.insert(1, ("sdca", {"dual": "exact"}, 60))
-        for name, params, most in plans:
-            opt = optimizer(task, lam, name, **params)
-            start = time.process_time()
-            certificate = None
-            while opt.epochs < most and opt.done is None and time.process_time() - start < 240:
+        task = slovene(setting, decoder)
+        for name, params, most in PLANS:
+            if "dual" in params and decoder == "nonprojective":
+                continue
+            opt, start = task.optimizer(name, C, **params), time.process_time()
+            while opt.epochs < setting.pick(1, most) and opt.done is None:
                 opt.epoch()
-                if opt.epochs % 5 == 0:
-                    certificate = opt.certify()
-                    if certificate.gap < 1e-5:
-                        break
-            spent = time.process_time() - start
-            certificate = opt.certify()
+                late = time.process_time() - start > 240
+                if late or (opt.epochs % 5 == 0 and opt.certify().gap < 1e-5):
+                    break
+            spent, proof = time.process_time() - start, opt.certify()
             label = " ".join([name, *(str(v) for v in params.values() if v is not True)])
-            rows.append(
-                [
-                    decoder,
-                    label,
-                    f"{certificate.primal:.6f}",
-                    f"{certificate.dual:.6f}",
-                    f"{certificate.gap:.1e}",
-                    opt.epochs,
-                    f"{opt.oracle_calls:,}",
-                    f"{spent:.0f}",
-                ]
-            )
+            numbers = f"{proof.primal:.6f}", f"{proof.dual:.6f}", f"{proof.gap:.1e}"
+            calls = f"{opt.oracle_calls:,}"
+            rows.append([decoder, label, *numbers, opt.epochs, calls, f"{spent:.0f}"])
             print(rows[-1], flush=True)
     head = ["decoder", "optimizer", "primal", "dual", "certified gap", "epochs", "oracle calls"]
-    return "Slovene, crf loss, C = 0.1.\n\n" + table([*head, "CPU s"], rows)
+    return f"Slovene, crf loss, C = {C}.\n\n" + table([*head, "CPU s"], rows)
 
 
-# ---- Gothic ------------------------------------------------------------------------------------
+# ---- Gothic, and cost by length ------------------------------------------------------------------
 
 
-def gothic(data: Path) -> str:
+def gothic(setting: Setting) -> str:
     """Non-projective against projective on the arcs that cross."""
-    folder = data / "gothic"
-    rows = []
-    with tempfile.TemporaryDirectory() as scratch:
-        model = Path(scratch) / "model"
-        for decoder, crossing in (
-            ("nonprojective", "lift"),
-            ("projective", "lift"),
-            ("projective", "skip"),
-        ):
-            arguments = ["train", "--task", "parse", "--train", str(folder / "train.conllu")]
-            arguments += ["--decoder", decoder, "--crossing", crossing, "-o", str(model)]
-            _, _, _, cpu, _ = run(*arguments)
-            score = score_parser(Parser.load(str(model)), read(str(folder / "test.conllu")))
-            c = score.conventions["conll18"]
-            n = c.nonprojective
-            name = decoder if decoder == "nonprojective" else f"{decoder}, {crossing}"
-            rows.append(
-                [
-                    name,
-                    f"{100 * c.uas:.2f}",
-                    f"{100 * (c.las or 0):.2f}",
-                    n.gold,
-                    n.predicted,
-                    n.correct,
-                    f"{100 * n.precision:.1f}",
-                    f"{100 * n.recall:.1f}",
-                    f"{cpu:.0f}",
-                ]
-            )
+    given, rows = setting.data / "gothic", []
+    with scratch() as folder:
+        model = folder / "model"
+        source = some(given / "train.conllu", 1, folder / "train.conllu", setting.pick(100, None))
+        for decoder in ("nonprojective", "projective, lift", "projective, skip"):
+            chosen = ["--decoder", decoder.split(",")[0], "--crossing", decoder.split()[-1]]
+            done = train(source, model, *(chosen if "," in decoder else chosen[:2]))
+            c = conventions(model, given / "test.conllu")["conll18"]
+            n = c["nonprojective"]
+            scores = [f"{100 * c[k]:.2f}" for k in ("uas", "las")]
+            counts = [n[k] for k in ("gold", "predicted", "correct")]
+            shares = [f"{100 * n[k]:.1f}" for k in ("precision", "recall")]
+            rows.append([decoder, *scores, *counts, *shares, f"{done.cpu:.0f}"])
             print(rows[-1], flush=True)
     head = ["decoder", "UAS", "LAS", "crossing arcs", "predicted", "right", "precision", "recall"]
     return (
@@ -406,75 +300,26 @@ def gothic(data: Path) -> str:
     )
 
 
-# ---- Cost by length ------------------------------------------------------------------------------
-
-
-def best_of(call: Any, repeats: int) -> float:
-    """Seconds of the fastest of five rounds."""
-    found = []
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        found.append((time.perf_counter() - start) / repeats)
-    return min(found)
-
-
-STEPS = [
-    "marginals",
-    "best tree",
-    "projective marginals",
-    "pruning: keys",
-    "pruning: lookups",
-    "pruning in all",
-    "arcs: keys",
-    "arcs: lookups",
-    "labels",
-    "sentence in all",
-]
-
-
-def steps(parser: Parser, words: np.ndarray) -> list[float]:
-    """Microseconds of each of STEPS on one sentence."""
-    n, scanner = words.shape[0], parser.extractor
-    scores = 3.0 * np.random.default_rng(SEED).normal(size=(n + 1, n + 1))
-    mu, heads = np.empty_like(scores), np.empty(n, np.int32)
-    every, kept = pruning.full(n), parser.candidates(words, scanner)
-    prune_keys = scanner.stage["prune"].keys(words, *every)
-    arc_keys = scanner.stage["arc"].keys(words, *kept)
-    best = parser.best(parser.scores(words, scanner))
-
-    def whole() -> None:
-        found = parser.best(parser.scores(words, scanner))
-        parser.label_scores(words, found, scanner)
-
-    calls = [
-        lambda: tree.marginals(scores, True, 1.0, mu),
-        lambda: tree.argmax(scores, True, heads),
-        lambda: projective.marginals(scores, True, 1.0, mu),
-        lambda: scanner.stage["prune"].keys(words, *every),
-        lambda: parser.tables["prune"].sums(*prune_keys),
-        lambda: parser.candidates(words, scanner),
-        lambda: scanner.stage["arc"].keys(words, *kept),
-        lambda: parser.tables["arc"].sums(*arc_keys),
-        lambda: parser.label_scores(words, best, scanner),
-        whole,
-    ]
-    for call in calls:
-        call()
-    return [1e6 * best_of(call, max(2, 4000 // n**2)) for call in calls]
-
-
-def length(data: Path) -> str:
-    """Cost of each step for sentences of 5 to 200 words, and fitted exponents."""
-    with tempfile.TemporaryDirectory() as scratch:
-        quarter, model = Path(scratch) / "quarter.conllu", Path(scratch) / "model"
-        every_fourth(data / "ewt" / "train.conllu", quarter)
-        run("train", "--task", "parse", "--train", str(quarter), "-o", str(model))
-        parser = Parser.load(str(model))
-    matrix = parser.extractor.matrix(read(str(data / "ewt" / "dev.conllu")))
-    lengths = (5, 10, 20, 40, 80, 140, 200)
-    micro = [steps(parser, matrix[3000 : 3000 + n]) for n in lengths]  # running text, cut to length
+def length(setting: Setting) -> str:
+    """Cost of inference and of a whole sentence for 5 to 200 words, and fitted exponents."""
+    dev = setting.data / "ewt" / "dev.conllu"
+    with scratch() as folder:
+        train(quarter(setting, folder), folder / "model")
+        parser: Any = load_model(str(folder / "model"))
+    fields = [x.split(b"\t") for x in dev.read_bytes().splitlines() if x.split(b"\t")[0].isdigit()]
+    lengths, micro = (5, 10, 20, 40, 80, 140, 200), []
+    for n in lengths:  # running text, cut to length
+        text = [b"\t".join([b"%d" % i, *f[1:]]) for i, f in enumerate(fields[3000 : 3000 + n], 1)]
+        block = from_bytes(b"\n".join([*text, b"", b""]), "text", read(str(dev)).format)
+        scores = 3.0 * np.random.default_rng(setting.seed).normal(size=(n + 1, n + 1))
+        mu, heads = np.empty_like(scores), np.empty(n, np.int32)
+        calls = [
+            lambda s=scores, m=mu: tree.marginals(s, True, 1.0, m),
+            lambda s=scores, h=heads: tree.argmax(s, True, h),
+            lambda s=scores, m=mu: projective.marginals(s, True, 1.0, m),
+            lambda b=block: parser.parse(b),
+        ]
+        micro.append([1e6 * fastest(call, max(2, 4000 // n**2)) for call in calls])
     late = np.log(np.array(micro)[2:])
     slopes = [np.polyfit(np.log(lengths[2:]), column, 1)[0] for column in late.T]
     rows = [
@@ -482,23 +327,36 @@ def length(data: Path) -> str:
         for n, row in zip(lengths, micro, strict=True)
     ]
     rows.append(["exponent", *(f"{x:.2f}" for x in slopes)])
+    head = ["words", "marginals", "best tree", "projective marginals", "sentence in all"]
     return (
         "Microseconds a sentence (fastest of five rounds), parser of QUARTER; the exponent is "
-        "fitted over 20 to 200 words.\n\n" + table(["words", *STEPS], rows)
+        "fitted over 20 to 200 words.\n\n" + table(head, rows)
     )
 
 
-PARTS: dict[str, Part] = {
-    "quarter": ("EWT, a quarter of the training data", lambda d: ewt(d, True)),
-    "full": ("EWT, all training data", lambda d: ewt(d, False)),
-    "supertags": ("Supertags, and fewer heads", supertags),
-    "decoders": ("Which trees, which optimizer", decoders),
-    "features": ("Which arcs and features", features),
-    "sdca": ("Certified training on Slovene", sdca),
-    "agree": ("Different optimizers, one optimum", agree),
-    "gothic": ("Gothic: arcs that cross", gothic),
-    "length": ("Cost against sentence length", length),
-}
+def fastest(call: Any, repeats: int) -> float:
+    """Seconds of a call, in the fastest of five rounds after one that does not count."""
+    call()
+    return min(timed(lambda: [call() for _ in range(repeats)]) for _ in range(5)) / repeats
+
+
+PAGE = Page(
+    "The parser, measured",
+    "parser",
+    "parser",
+    "bench_parser.py",
+    {
+        "quarter": Part("EWT, a quarter of the training data", lambda s: ewt(s, False)),
+        "full": Part("EWT, all training data", lambda s: ewt(s, True)),
+        "supertags": Part("Supertags, and fewer heads", supertags),
+        "decoders": Part("Which trees, which optimizer", decoders),
+        "features": Part("Which arcs and features", features),
+        "sdca": Part("Certified training on Slovene", sdca),
+        "agree": Part("Different optimizers, one optimum", agree),
+        "gothic": Part("Gothic: arcs that cross", gothic),
+        "length": Part("Cost against sentence length", length),
+    },
+)
 
 if __name__ == "__main__":
-    main("The parser, measured", "parser", __doc__, __file__, PARTS, "parser")
+    main(PAGE, __doc__)

@@ -12,6 +12,7 @@ import argparse
 import io
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,79 @@ GAZETTEERS = {
     "city": "uscities.txt",
     "state": "usstates.txt",
 }
-
-
 OWN = Path(__file__).parents[1] / "data" / "gazetteers"
 TAGGER: dict[str, Any] = {"loss": "softmax-margin", "gamma": 3.0, "stop_gap": "1%"}
-PARSER: dict[str, Any] = {"jackknife": 5, "supertags": 5, "heads": 6}
-PARSER_DROP = 0.03
 
 
 def gazetteers(data: Path) -> dict[str, str]:
     """Lists of names by others, and the project's own."""
     own = {n: str(OWN / f"{n}s.txt") for n in ("place", "organisation")}
     return own | {n: str(data / "gazetteers" / f) for n, f in GAZETTEERS.items()}
+
+
+def ewt_tagger(data: Path, target: str, **more: Any) -> dict[str, Any]:
+    files = {part: str(data / "ewt" / f"{part}.conllu") for part in ("train", "dev")}
+    given = {"template": "pos-rich", "gazetteers": gazetteers(data), **TAGGER, **more}
+    return {"task": "pos", **files, "target": target, **given}
+
+
+def entities(data: Path) -> dict[str, Any]:
+    files = [data / "uner-ewt" / f"{part}.iob2" for part in ("train", "dev")]
+    texts = [f.read_bytes().rstrip(b"\n") for f in (*files, data / "btc" / "train.iob2")]
+    train_on = b"\n\n".join(texts) + b"\n"
+    given = {"task": "ner", "train": train_on, "gazetteers": gazetteers(data)}
+    return {**given, "loss": "softmax-margin", "scheme": "iobes", "stop_gap": 1e-2, "drop": 0.01}
+
+
+def trees(data: Path, corpus: str, **more: Any) -> dict[str, Any]:
+    return {"task": "parse", "train": str(data / corpus / "train.conllu"), "supertags": 5, **more}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """test: the file that its card has scores of; options: what it is trained with, given the data
+    folder; tags: taggers of a parser, with whose tags it is scored too."""
+
+    what: str
+    credits: list[str]
+    test: str
+    options: Callable[[Path], dict[str, Any]]
+    tags: tuple[str, ...] = ()
+
+
+MODELS = {
+    "en-upos": Recipe(
+        "universal parts of speech of English",
+        [EWT, LISTS],
+        "ewt/test.conllu",
+        lambda data: ewt_tagger(data, "upos", C=1.0, order=2, drop=0.014),
+    ),
+    "en-xpos": Recipe(
+        "Penn parts of speech of English",
+        [EWT, LISTS],
+        "ewt/test.conllu",
+        lambda data: ewt_tagger(data, "xpos", C=0.6, drop=0.03),
+    ),
+    "en-parse": Recipe(
+        "dependency trees of English, trained on predicted tags",
+        [EWT],
+        "ewt/test.conllu",
+        lambda data: trees(data, "ewt", jackknife=5, heads=6, drop=0.03),
+        ("en-upos", "en-xpos"),
+    ),
+    "en-ner": Recipe(
+        "persons, organisations and places in English",
+        [UNER, EWT, BTC, LISTS],
+        "uner-ewt/test.iob2",
+        entities,
+    ),
+    "sl-parse": Recipe(
+        "dependency trees of Slovene, second order, from gold tags and features",
+        [SSJ],
+        "slovene/test.conllu",
+        lambda data: trees(data, "slovene", parts=("cs", "gp"), drop=0.01),
+    ),
+}
 
 
 def words_per_second(model: Any, path: str) -> float:
@@ -66,111 +128,47 @@ def words_per_second(model: Any, path: str) -> float:
     return max(rates)
 
 
-def tagger(
-    name: str, data: Path, out: Path, credits: list[str], test: Path, what: str, **options: Any
-) -> None:
-    """Train a compact tagger; its card has the score on `test`."""
-    given = options_for(licence=LICENCE, compact=True, **options)
-    model, _ = train(given, str(out), echo=print, command=f"scripts/make_models.py {name}")
-    if isinstance(given.train, bytes):
-        model.header["data"]["name"] = "uner-ewt train (its early state) and dev, btc train"
-    asked = Options(given.task, str(test), target=given.target)
-    scores = {}
-    for strict in (False, True) if given.task == "ner" else (False,):
-        score = compare_model(asked, model, str(test), strict).score
-        scores["test, strict" if strict else "test"] = score.as_dict()
-    finish(model, out, credits, what, scores, str(test))
+def tag_scores(model: Tagger, options: Options, test: str) -> dict[str, Any]:
+    asked = Options(options.task, test, target=options.target)
+    scores = {"test": compare_model(asked, model, test, False).score.as_dict()}
+    if options.task == "ner":
+        scores["test, strict"] = compare_model(asked, model, test, True).score.as_dict()
+    return scores
 
 
-def parser(
-    name: str, out: Path, credits: list[str], test: Path, what: str, tags: list[str], **options: Any
-) -> None:
-    """Train a parser; its card has the scores on `test`, with the gold tags and, if there are
-    taggers, with theirs."""
-    given = options_for("parse", licence=LICENCE, **options)
-    model, _ = train_parser(given, str(out), echo=print, command=f"scripts/make_models.py {name}")
-    scores = {"test, gold tags": evaluate_trees(str(test), model).as_dict()}
-    if tags:
-        taggers = [load_model(str(out.with_name(f"{t}.model"))) for t in tags]
+def tree_scores(model: Parser, taggers: list[Any], test: str) -> dict[str, Any]:
+    scores = {"test, gold tags": evaluate_trees(test, model).as_dict()}
+    if taggers:
         parsed = io.BytesIO()
-        predict(Pipeline([*taggers, model]), str(test), parsed)
-        scores["test, predicted tags"] = evaluate_trees(str(test), parsed.getvalue()).as_dict()
-    finish(model, out, credits, what, scores, str(test))
+        predict(Pipeline([*taggers, model]), test, parsed)
+        scores["test, predicted tags"] = evaluate_trees(test, parsed.getvalue()).as_dict()
+    return scores
 
 
-def finish(
-    model: Tagger | Parser, out: Path, credits: list[str], what: str, scores: Any, test: str
-) -> None:
-    model.header["card"] = {
-        "what": what,
-        "credits": credits,
-        "words_per_second": round(words_per_second(model, test), -2),
-    }
+def make(name: str, data: Path, folder: Path) -> None:
+    recipe, out = MODELS[name], folder / f"{name}.model"
+    options = options_for(licence=LICENCE, **recipe.options(data))
+    command, test = f"scripts/make_models.py {name}", str(data / recipe.test)
+    model: Tagger | Parser
+    if options.task == "parse":
+        model, _ = train_parser(options, str(out), echo=print, command=command)
+        taggers = [load_model(str(folder / f"{t}.model")) for t in recipe.tags]
+        scores = tree_scores(model, taggers, test)
+    else:
+        options.compact = True
+        model, _ = train(options, str(out), echo=print, command=command)
+        if isinstance(options.train, bytes):
+            model.header["data"]["name"] = "uner-ewt train (its early state) and dev, btc train"
+        scores = tag_scores(model, options, test)
+    rate = round(words_per_second(model, test), -2)
+    credits = recipe.credits
+    model.header["card"] = {"what": recipe.what, "credits": credits, "words_per_second": rate}
     model.header["scores"] = model.header.get("scores", {}) | scores
     model.save(str(out))
     size = out.stat().st_size
     print(f"{out.name}: {size / 1e6:.2f} MB, {scores}")
     if size > LIMIT:
         raise SystemExit(f"{out.name} has {size} bytes, more than {LIMIT}")
-
-
-def en_upos(data: Path, out: Path) -> None:
-    ewt = data / "ewt"
-    tagger(
-        "en-upos", data, out, [EWT, LISTS], ewt / "test.conllu",
-        "universal parts of speech of English",
-        task="pos", train=str(ewt / "train.conllu"), dev=str(ewt / "dev.conllu"), target="upos",
-        template="pos-rich", gazetteers=gazetteers(data), **TAGGER, C=1.0, order=2, drop=0.014,
-    )  # fmt: skip
-
-
-def en_xpos(data: Path, out: Path) -> None:
-    ewt = data / "ewt"
-    tagger(
-        "en-xpos", data, out, [EWT, LISTS], ewt / "test.conllu", "Penn parts of speech of English",
-        task="pos", train=str(ewt / "train.conllu"), dev=str(ewt / "dev.conllu"), target="xpos",
-        template="pos-rich", gazetteers=gazetteers(data), **TAGGER, C=0.6, drop=0.03,
-    )  # fmt: skip
-
-
-def en_ner(data: Path, out: Path) -> None:
-    test = data / "uner-ewt" / "test.iob2"
-    files = [data / "uner-ewt" / f"{part}.iob2" for part in ("train", "dev")]
-    texts = [f.read_bytes().rstrip(b"\n") for f in (*files, data / "btc" / "train.iob2")]
-    train_on = b"\n\n".join(texts) + b"\n"
-    tagger(
-        "en-ner", data, out, [UNER, EWT, BTC, LISTS], test,
-        "persons, organisations and places in English",
-        task="ner", train=train_on, gazetteers=gazetteers(data), loss="softmax-margin",
-        scheme="iobes", stop_gap=1e-2, drop=0.01,
-    )  # fmt: skip
-
-
-def en_parse(data: Path, out: Path) -> None:
-    ewt = data / "ewt"
-    parser(
-        "en-parse", out, [EWT], ewt / "test.conllu",
-        "dependency trees of English, trained on predicted tags", ["en-upos", "en-xpos"],
-        train=str(ewt / "train.conllu"), **PARSER, drop=PARSER_DROP,
-    )  # fmt: skip
-
-
-def sl_parse(data: Path, out: Path) -> None:
-    folder = data / "slovene"
-    parser(
-        "sl-parse", out, [SSJ], folder / "test.conllu",
-        "dependency trees of Slovene, second order, from gold tags and features", [],
-        train=str(folder / "train.conllu"), parts=("cs", "gp"), supertags=5, drop=0.01,
-    )  # fmt: skip
-
-
-MODELS: dict[str, Callable[[Path, Path], None]] = {
-    "en-upos": en_upos,
-    "en-xpos": en_xpos,
-    "en-parse": en_parse,
-    "en-ner": en_ner,
-    "sl-parse": sl_parse,
-}
 
 
 def main() -> None:
@@ -184,7 +182,7 @@ def main() -> None:
         if name not in MODELS:
             options.error(f"no model {name!r}: they are {', '.join(MODELS)}")
         print(f"== {name} ==", flush=True)
-        MODELS[name](given.data, given.out / f"{name}.model")
+        make(name, given.data, given.out)
 
 
 if __name__ == "__main__":

@@ -8,55 +8,58 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from measure import (
-    MARKS,
-    PALETTE,
-    Comparison,
     Row,
     Setting,
-    figure,
-    installed,
-    plain,
+    groups,
     read,
     rounds,
-    save,
+    sentences,
     spread,
     table,
+    timed,
     values,
-    write,
 )
+from peers import CRFSUITE, Comparison, installed, rate
+from plots import bars, draw, figure, plain, save
+from problems import Parsing, Tagging
 from workers import attributes, read_columns
 
+from turbotag.corpus.reader import read as read_block
+from turbotag.models.gold import Options, options_for
+from turbotag.models.parser_training import train_parser
+from turbotag.models.pipeline import load
+from turbotag.models.prediction import predict
+from turbotag.models.training import train
+
 TITLE = "Scaling"
-PEER = "python-crfsuite"
-TEMPLATES = "word[-1..1]\nbias\n"  # of synthetic data
 EPOCH, TAG, EXTRACT = "turbotag: sdca epoch", "turbotag: tagging", "turbotag: reading and features"
 PASS, PEER_TAG = "python-crfsuite: lbfgs iteration", "python-crfsuite: tagging"
 ARC_EPOCH, PARSE, PARSE2 = "dca epoch, arcs", "parsing, first order", "parsing, second order"
 SEED = 1
-BLUES = ["#0b3c6f", "#1f6fb4", "#6aaede"]
+DEMO = Path("data/demo/train.conllu")
 
 Tagged = tuple[list[str], list[str]]  # words and tags of a sentence
+Costs = list[tuple[str, float]]  # (what, CPU seconds) of each run
+Point = tuple[str, int, int, Costs]  # axis, where on it, sentences
 
 
-def measure(setting: Setting) -> list[str]:
-    notes = []
-    peer = installed(PEER)
-    if not peer:
-        notes.append(f"{PEER} is not installed: left out.")
-    rows: list[Row] = []
+def measure(setting: Setting) -> None:
+    peer, rows = installed(setting, CRFSUITE), list[Row]()
+    for corpus in ("ewt", "conll2000"):
+        setting.has(corpus)
     with tempfile.TemporaryDirectory() as scratch:
         at = Path(scratch)
-        (at / "templates.txt").write_text(TEMPLATES, encoding="utf-8")
-        for _ in range(2):  # the first time loads or compiles the kernels
-            for _ in chain_costs(synthetic_options(at, synthetic(50, 10, 5)), 1):
-                pass
+        (at / "templates.txt").write_text("word[-1..1]\nbias\n", encoding="utf-8")
+        chain_costs(setting, synthetic_options(at, synthetic(50, 10, 5)), at)  # compiled now
         for axis, x, n, found in (
-            *by_sentences(setting, peer),
+            *by_sentences(setting, at, peer),
             *by_length(setting, at, peer),
             *by_labels(setting, at, peer),
             *parsers(setting, at),
@@ -65,52 +68,27 @@ def measure(setting: Setting) -> list[str]:
                 row = {"axis": axis, "what": what, "x": x, "sentences": n}
                 rows.append({**row, "cpu_s": round(seconds, 6)})
             print(axis, x, {w: round(s, 4) for w, s in found}, flush=True)
-        write(setting.out / "scaling.csv", rows)
-    write(setting.out / "threads.csv", threads(setting))
-    if not (setting.data / "ewt").exists():
-        notes.append("UD English EWT is not in the data folder: parsers are measured on data/demo.")
-    if not (setting.data / "conll2000").exists():
-        notes.append("CoNLL-2000 is not in the data folder: no growth with sentences.")
-    return notes
-
-
-Costs = list[tuple[str, float]]
-Point = tuple[str, int, int, Costs]  # axis, where on it, sentences, (what, CPU seconds) of each run
-
-
-def timed(call: Callable[[], Any]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
+    setting.write("scaling", rows)
+    setting.write("scaling-threads", threads(setting))
 
 
 # ---- Chains --------------------------------------------------------------------------------------
 
 
-def chain_costs(options: Any, repeats: int) -> Iterator[tuple[str, float]]:
+def chain_costs(setting: Setting, options: Options, at: Path) -> Costs:
     """Reading and extracting features, an epoch of sdca after the first, tagging the same data."""
-    import numpy as np
-
-    from turbotag.models.training import make_header, prepare
-    from turbotag.optim.algorithms import algorithm
-
-    made: list[Any] = []
-    for _ in range(repeats):
-        yield EXTRACT, timed(lambda: made.append(prepare(options, lambda line: None)))
-    setup = made[-1]
-    opt = algorithm("sdca")(setup.problem, 1.0 / setup.problem.n, np.random.default_rng(SEED))
+    repeats = range(setting.repeats)
+    found = [(EXTRACT, timed(lambda: Tagging(setting, options, {}))) for _ in repeats]
+    opt = Tagging(setting, options, {}).optimizer("sdca")
     opt.epoch()
-    for _ in range(repeats):
-        yield EPOCH, timed(opt.epoch)
-    tagger = setup.tagger(make_header(options, setup, ""), opt.weights())
-    tagger.tag(setup.corpus.block)
-    for _ in range(repeats):
-        yield TAG, timed(lambda: tagger.tag(setup.corpus.block))
+    found += [(EPOCH, timed(opt.epoch)) for _ in repeats]
+    tagger, _ = train(replace(options, epochs=1, stop_gap=1e9), str(at / "tagger"))
+    block = read_block(options.train, options.format, tagger.naming)
+    tagger.tag(block)
+    return found + [(TAG, timed(lambda: tagger.tag(block))) for _ in repeats]
 
 
-def peer_costs(
-    sentences: list[tuple[list[list[str]], list[str]]], repeats: int
-) -> Iterator[tuple[str, float]]:
+def peer_costs(setting: Setting, data: list[tuple[list[list[str]], list[str]]]) -> Costs:
     """An iteration of CRFsuite's lbfgs after the first, tagging the same data."""
     import pycrfsuite
 
@@ -120,27 +98,21 @@ def peer_costs(
                 ends.append(time.process_time())
 
     ends: list[float] = []
-    trainer = Trainer("lbfgs", {"c2": 0.5, "max_iterations": repeats + 1})
-    for names, tags in sentences:
+    trainer = Trainer("lbfgs", {"c2": 0.5, "max_iterations": setting.repeats + 1})
+    for names, tags in data:
         trainer.append(names, tags)
     tagger = pycrfsuite.Tagger()
     with tempfile.NamedTemporaryFile() as model:
         trainer.train(model.name)
-        yield from ((PASS, b - a) for a, b in zip(ends, ends[1:], strict=False))
         tagger.open(model.name)
-
-        def tag() -> None:
-            for names, _ in sentences:
-                tagger.tag(names)
-
-        for _ in range(repeats):
-            yield PEER_TAG, timed(tag)
+        found = [(PASS, b - a) for a, b in itertools.pairwise(ends)]
+        for _ in range(setting.repeats):
+            found.append((PEER_TAG, timed(lambda: [tagger.tag(names) for names, _ in data])))
+    return found
 
 
 def synthetic(n: int, length: int, labels: int) -> list[Tagged]:
     """Words of 2,000 types; the tag is a function of the word, four times in five."""
-    import numpy as np
-
     rng = np.random.default_rng(SEED)
     words = rng.integers(2000, size=(n, length))
     noise = rng.integers(labels, size=(n, length))
@@ -151,87 +123,61 @@ def synthetic(n: int, length: int, labels: int) -> list[Tagged]:
     ]
 
 
-def synthetic_options(at: Path, sentences: list[Tagged]) -> Any:
-    from turbotag.models.gold import Options
-
+def synthetic_options(at: Path, data: list[Tagged]) -> Options:
     lines = []
-    for words, tags in sentences:
+    for words, tags in data:
         lines += [f"{w}\t{t}" for w, t in zip(words, tags, strict=True)] + [""]
-    return Options(
-        "pos",
-        "\n".join([*lines, ""]).encode(),
-        format="columns",
-        columns=("word", "tag"),
-        target="tag",
-        template=str(at / "templates.txt"),
-    )
+    text, template = "\n".join([*lines, ""]).encode(), str(at / "templates.txt")
+    names = {"columns": ("word", "tag"), "target": "tag"}
+    return Options("pos", text, format="columns", template=template, **names)
 
 
 def synthetic_attributes(words: list[str]) -> list[list[str]]:
-    """What TEMPLATES are, as strings."""
+    """What the templates are, as strings."""
     w = ["<b>", *words, "<b>"]
     return [["-1=" + w[t], "0=" + w[t + 1], "1=" + w[t + 2], "b"] for t in range(len(words))]
 
 
-def synthetic_costs(at: Path, sentences: list[Tagged], repeats: int, peer: bool) -> Costs:
-    found = [*chain_costs(synthetic_options(at, sentences), repeats)]
+def synthetic_costs(setting: Setting, at: Path, data: list[Tagged], peer: bool) -> Costs:
+    found = chain_costs(setting, synthetic_options(at, data), at)
     if peer:
-        found += peer_costs([(synthetic_attributes(w), tags) for w, tags in sentences], repeats)
+        found += peer_costs(setting, [(synthetic_attributes(w), tags) for w, tags in data])
     return found
 
 
-def by_sentences(setting: Setting, peer: bool) -> Iterator[Point]:
-    from turbotag.models.gold import Options
-
+def by_sentences(setting: Setting, at: Path, peer: bool) -> Iterator[Point]:
     path = setting.data / "conll2000" / "train.txt"
     if not path.exists():
         return
-    whole = path.read_bytes().strip().split(b"\n\n")
-    theirs = read_columns(str(path)) if peer else []
-    for share in (64, 32, 16) if setting.small else (8, 4, 2, 1):
+    whole, theirs = sentences(path), read_columns(str(path)) if peer else []
+    for share in setting.pick((64, 32, 16), (8, 4, 2, 1)):
         n = len(whole) // share
         data = b"\n\n".join(whole[:n]) + b"\n\n"
-        options = Options("chunk", data, template="conll2000")
-        found = [*chain_costs(options, setting.repeats)]
+        found = chain_costs(setting, Options("chunk", data, template="conll2000"), at)
         if peer:
-            taken = [(attributes(s), [f[-1] for f in s]) for s in theirs[:n]]
-            found += peer_costs(taken, setting.repeats)
+            found += peer_costs(setting, [(attributes(s), [f[-1] for f in s]) for s in theirs[:n]])
         yield "sentences", n, n, found
 
 
 def by_length(setting: Setting, at: Path, peer: bool) -> Iterator[Point]:
-    words = 4000 if setting.small else 40000
     for length in (10, 20, 40, 80, 160, 320):
-        n = words // length
-        data = synthetic(n, length, 20)
-        yield "length", length, n, synthetic_costs(at, data, setting.repeats, peer)
+        n = setting.pick(4000, 40000) // length
+        yield "length", length, n, synthetic_costs(setting, at, synthetic(n, length, 20), peer)
 
 
 def by_labels(setting: Setting, at: Path, peer: bool) -> Iterator[Point]:
-    n = 100 if setting.small else 1000
+    n = setting.pick(100, 1000)
     for labels in (5, 10, 20, 50, 100, 200):
-        data = synthetic(n, 20, labels)
-        yield "labels", labels, n, synthetic_costs(at, data, setting.repeats, peer)
+        yield "labels", labels, n, synthetic_costs(setting, at, synthetic(n, 20, labels), peer)
 
 
 # ---- Parsers -------------------------------------------------------------------------------------
 
 
-def running_text(setting: Setting) -> list[list[bytes]]:
-    """Fields of all words, one after the other."""
-    folder = setting.data / "ewt"
-    path = folder / "dev.conllu" if folder.exists() else Path("data/demo/train.conllu")
-    lines = (line.split(b"\t") for line in path.read_bytes().splitlines())
-    return [fields for fields in lines if fields[0].isdigit()]
-
-
 def treebank(words: list[list[bytes]], length: int) -> bytes:
     """Running text cut to sentences of one length, with trees that are made up: the first word is
     the root, every other hangs on one of the five before it."""
-    import numpy as np
-
-    rng = np.random.default_rng(SEED)
-    lines = []
+    rng, lines = np.random.default_rng(SEED), []
     for i, fields in enumerate(words[: len(words) // length * length]):
         t = i % length
         head = 0 if t == 0 else t - int(rng.integers(min(t, 5)))
@@ -243,50 +189,28 @@ def treebank(words: list[list[bytes]], length: int) -> bytes:
 
 
 def parsers(setting: Setting, at: Path) -> Iterator[Point]:
-    from turbotag.corpus.reader import read as read_block
-    from turbotag.models.gold import options_for
-    from turbotag.models.parser import Parser
-    from turbotag.models.parser_training import train_parser
-    from turbotag.models.shipped import find
-
-    words = running_text(setting)
-    small = treebank(words[: 2000 if setting.small else 8000], 20)
-    first = Parser.load(find("en-parse"))
-    second, _ = train_parser(
-        options_for("parse", train=small, format="conllu", parts=("cs", "gp"), epochs=2),
-        "/dev/null",
-    )
-    total = 640 if setting.small else 6400
+    """Epochs of dca on the arcs, after pruning, and parsing."""
+    path = setting.data / "ewt" / "dev.conllu"
+    lines = (x.split(b"\t") for x in (path if path.exists() else DEMO).read_bytes().splitlines())
+    words = [fields for fields in lines if fields[0].isdigit()]
+    small = treebank(words[: setting.pick(2000, 8000)], 20)
+    options = options_for("parse", train=small, format="conllu", parts=("cs", "gp"), epochs=2)
+    second, _ = train_parser(options, str(at / "second"))
+    total = setting.pick(640, 6400)
     plans = [("parser: sentences", 20, total // k) for k in (8, 4, 2, 1)]
     plans += [("parser: length", length, total) for length in (10, 20, 40, 80, 160)]
     for axis, length, size in plans:
         data = treebank(words[:size], length)
+        opt = Parsing(setting, data, {}, format="conllu").optimizer("dca", 0.03)
+        opt.epoch()
+        found = [(ARC_EPOCH, timed(opt.epoch)) for _ in range(setting.repeats)]
         block = read_block(data, "conllu")
-        found = arc_costs(data, setting.repeats)
-        for name, parser in ((PARSE, first), (PARSE2, second)):
-            parser.parse(block)
-            for _ in range(setting.repeats):
-                found.append((name, timed(lambda p=parser, b=block: p.parse(b))))
+        for name, parser in ((PARSE, load("en-parse")), (PARSE2, second)):
+            call: Any = lambda p=parser, b=block: p.parse(b)  # noqa: E731
+            call()
+            found += [(name, timed(call)) for _ in range(setting.repeats)]
         n = block.n_sentences
         yield axis, n if axis == "parser: sentences" else length, n, found
-
-
-def arc_costs(data: bytes, repeats: int) -> Costs:
-    """Epochs of dca on the arcs, after pruning."""
-    import numpy as np
-
-    from turbotag.models.gold import options_for
-    from turbotag.models.parser_training import ParserTraining
-    from turbotag.optim.algorithms import algorithm
-
-    options = options_for("parse", train=data, format="conllu", labels=False)
-    training = ParserTraining(options, "unused", lambda line: None)
-    training.prune()
-    problem = training.arc_problem().problem
-    lam = 1.0 / (options.C * problem.n)
-    opt = algorithm("dca")(problem, lam, np.random.default_rng(SEED))
-    opt.epoch()
-    return [(ARC_EPOCH, timed(opt.epoch)) for _ in range(repeats)]
 
 
 # ---- Threads -------------------------------------------------------------------------------------
@@ -294,23 +218,13 @@ def arc_costs(data: bytes, repeats: int) -> Costs:
 
 def threads(setting: Setting) -> list[Row]:
     """The shipped models on one thread and on two, models loaded."""
-    from turbotag.models.pipeline import load
-    from turbotag.models.prediction import predict
-
-    folder = setting.data / "ewt"
-    text = (
-        (folder / "train.conllu").read_bytes()
-        if folder.exists()
-        else Path("data/demo/train.conllu").read_bytes() * 10
-    )
+    path = setting.data / "ewt" / "train.conllu"
+    text = path.read_bytes() if path.exists() else DEMO.read_bytes() * 10
     sizes = {"en-xpos": 8 << 20, "en-parse": 4 << 20, "en": 2 << 20}
-    rows: list[Row] = []
-    pieces = {}
+    pieces, rows = {}, list[Row]()
     for name, size in sizes.items():
-        pieces[name], warm = (
-            text[: text.rindex(b"\n\n", 0, k) + 2]
-            for k in (size // 40 if setting.small else size, 1 << 14)
-        )
+        ends = [text.rindex(b"\n\n", 0, k) + 2 for k in (setting.pick(size // 40, size), 1 << 14)]
+        pieces[name], warm = (text[:end] for end in ends)
         predict(load(name), warm, io.BytesIO(), format="conllu", threads=2)
     plans = dict.fromkeys(itertools.product(sizes, (1, 2)), setting.repeats)
     for repeat, (name, n) in rounds(plans):
@@ -335,103 +249,62 @@ AXES = {
 }
 
 
-def points(rows: list[dict[str, str]], axis: str, what: str) -> tuple[list[float], list[float]]:
-    """x, and the fastest run at each: seconds, or microseconds a sentence if x is no number of
-    sentences."""
-    found: dict[float, float] = {}
-    for r in rows:
-        if (r["axis"], r["what"]) == (axis, what):
-            y = float(r["cpu_s"])
-            if "sentences" not in axis:
-                y *= 1e6 / float(r["sentences"])
-            found[float(r["x"])] = min(y, found.get(float(r["x"]), math.inf))
-    return list(found), list(found.values())
+def points(out: Path) -> dict[tuple[str, str], tuple[list[float], list[float]]]:
+    """By (axis, what): x, and the fastest run at each: seconds, or microseconds a sentence if x is
+    no number of sentences."""
+    found = {}
+    for (axis, what), rows in groups(read(out / "scaling.csv"), "axis", "what").items():
+        best: dict[float, float] = {}
+        for r in rows:
+            y = r["cpu_s"] * (1.0 if "sentences" in axis else 1e6 / r["sentences"])
+            best[r["x"]] = min(y, best.get(r["x"], math.inf))
+        found[axis, what] = list(best), list(best.values())
+    return found
 
 
 def exponent(x: list[float], y: list[float]) -> tuple[float, float]:
     """(slope, largest factor between the fit and a point) of log y over log x, least squares."""
-    u, v = [math.log(a) for a in x], [math.log(b) for b in y]
-    mu, mv = sum(u) / len(u), sum(v) / len(v)
-    cross = sum((a - mu) * (b - mv) for a, b in zip(u, v, strict=True))
-    slope = cross / sum((a - mu) ** 2 for a in u)
-    worst = max(abs(b - mv - slope * (a - mu)) for a, b in zip(u, v, strict=True))
-    return slope, math.exp(worst)
+    line = np.polyfit(np.log(x), np.log(y), 1)
+    return float(line[0]), float(np.exp(np.abs(np.log(y) - np.polyval(line, np.log(x))).max()))
 
 
-def kinds(rows: list[dict[str, str]], axis: str) -> list[str]:
-    return list(dict.fromkeys(r["what"] for r in rows if r["axis"] == axis))
-
-
-def comparisons(out: Path) -> list[Comparison]:
+def comparisons(out: Path) -> Iterator[Comparison]:
     """Both sides at the ends of every axis: a pass over the data, and tagging."""
-    rows, found = read(out / "scaling.csv"), []
+    rows = read(out / "scaling.csv")
     for axis in AXES:
-        here = [r for r in rows if r["axis"] == axis and r["what"] in (PASS, PEER_TAG)]
-        ends = sorted({int(r["x"]) for r in here})
-        for x in {*ends[:1], *ends[-1:]}:
+        ends = sorted({r["x"] for r in rows if r["axis"] == axis and r["what"] == PASS})
+        for x in dict.fromkeys([*ends[:1], *ends[-1:]]):
+            name = f"{x:.0f} words a sentence" if axis == "length" else f"{x:,.0f} {axis}"
             for ours, theirs, what in (
                 (EPOCH, PASS, "one pass: sdca epoch against lbfgs iteration"),
                 (TAG, PEER_TAG, "tag in memory (their attributes are ready made)"),
             ):
-                a, b = (values(rows, "cpu_s", axis=axis, x=str(x), what=w) for w in (ours, theirs))
-                unit = "CPU s"
-                name = {"length": f"{x} words a sentence"}.get(axis, f"{x:,} {axis}")
-                found.append(Comparison(f"{what}, {name}", PEER, unit, a, b))
-    return found
+                a, b = (values(rows, "cpu_s", axis=axis, x=x, what=w) for w in (ours, theirs))
+                yield Comparison(f"{what}, {name}", CRFSUITE, "CPU s", a, b)
 
 
 def plot(out: Path) -> None:
-    rows = read(out / "scaling.csv")
-    if not rows:
-        return
-    present = [a for a in AXES if kinds(rows, a)]
-    plt, picture = figure(12, 3.7 * math.ceil(len(present) / 3))
-    axes = picture.subplots(math.ceil(len(present) / 3), 3, squeeze=False).ravel()
-    for axis in axes[len(present) :]:
-        axis.set_visible(False)
-    for axis, name in zip(axes, present, strict=False):
-        for i, (mark, what) in enumerate(zip(MARKS, kinds(rows, name), strict=False)):
-            x, y = points(rows, name, what)
-            slope, _ = exponent(x, y)
-            peer = what.startswith(PEER)
-            color = PALETTE[PEER] if peer else BLUES[i % 3]
-            label = f"{what}: x^{slope:.2f}"
-            axis.loglog(x, y, "--" if peer else "-", marker=mark, ms=5, color=color, label=label)
-        axis.set_xlabel(AXES[name])
-        whole = "sentences" in name
-        axis.set_ylabel("CPU seconds, all" if whole else "CPU microseconds a sentence")
-        axis.set_title("taggers" if "parser" not in name else "parsers", fontsize=10)
-        axis.grid(alpha=0.3)
-        low, high = axis.get_ylim()
-        axis.set_ylim(low, high * (high / low) ** 0.4)  # room for the legend
-        plain(axis.xaxis, axis.yaxis)
-        axis.legend(fontsize=7, loc="upper left")
-    save(plt, picture, out / "scaling.png")
-    plot_threads(out)
-
-
-def plot_threads(out: Path) -> None:
-    rows = read(out / "threads.csv")
-    plt, picture = figure(6, 3.4)
-    axis = picture.subplots()
-    models = list(dict.fromkeys(r["model"] for r in rows))
-    for i, n in enumerate(("1", "2")):
-        rates = [
-            sorted(
-                float(r["words"]) / float(r["wall_s"])
-                for r in rows
-                if (r["model"], r["threads"]) == (m, n)
-            )
-            for m in models
-        ]
-        middle = [statistics.median(x) for x in rates]
-        low = [m - x[0] for m, x in zip(middle, rates, strict=True)]
-        high = [x[-1] - m for m, x in zip(middle, rates, strict=True)]
+    panels: dict[str, dict[str, Any]] = {}
+    for (axis, what), (x, y) in points(out).items():
+        peer = " (dashed)" if what.startswith(CRFSUITE) else ""
+        panels.setdefault(axis, {})[what + peer] = x, y
+    draw(
+        out / "scaling.png",
+        [
+            ("parsers" if "parser" in axis else "taggers", AXES[axis],
+             "CPU seconds, all" if "sentences" in axis else "CPU microseconds a sentence", lines)
+            for axis, lines in panels.items()
+        ],
+        logx=True,
+        logy=True,
+    )  # fmt: skip
+    rows = read(out / "scaling-threads.csv")
+    picture = figure(6, 3.4)
+    axis, models = picture.subplots(), list(dict.fromkeys(r["model"] for r in rows))
+    for i, colour in enumerate(("#9cc3e3", "#1f6fb4")):
+        numbers = [rate(rows, "wall_s", model=m, threads=i + 1) for m in models]
         at = [j + 0.38 * (i - 0.5) for j in range(len(models))]
-        color = ["#9cc3e3", PALETTE["turbotag"]][i]
-        label = f"{n} thread" + "s" * i
-        bars = axis.bar(at, middle, 0.36, yerr=[low, high], capsize=3, color=color, label=label)
-        axis.bar_label(bars, [spread([m]) for m in middle], fontsize=7, padding=3)
+        bars(axis, at, numbers, width=0.36, color=colour, label=f"{i + 1} thread" + "s" * i)
     axis.set_yscale("log")
     plain(axis.yaxis)
     axis.margins(y=0.2)
@@ -439,14 +312,18 @@ def plot_threads(out: Path) -> None:
     axis.set_ylabel("words a second (wall)")
     axis.set_title("Shipped models, loaded; bars from smallest to largest", fontsize=10)
     axis.legend(fontsize=8)
-    save(plt, picture, out / "threads.png")
+    save(picture, out / "scaling-threads.png")
 
 
-def section(out: Path) -> list[str]:
-    rows, threaded = read(out / "scaling.csv"), read(out / "threads.csv")
-    if not rows:
-        return []
-    lines = [
+def section(out: Path) -> str:
+    body = []
+    for (axis, what), (x, y) in points(out).items():
+        slope, worst = exponent(x, y)
+        unit = "s" if "sentences" in axis else "us a sentence"
+        ends = [f"{y[i]:.3g} {unit} at {x[i]:,.0f}" for i in (0, -1)]
+        body.append([AXES[axis], what, f"**{slope:.2f}**", f"{worst:.2f}", *ends])
+    head = ["x", "what", "exponent", "worst factor off the line", "first point", "last point"]
+    paragraphs = [
         "In one process, CPU time, the fastest of the runs at each point; exponents are the slopes "
         "of a least-squares line through the logarithms, over all points. Chains: the templates of "
         "the race above on the first sentences of CoNLL-2000; synthetic words and tags (three "
@@ -454,31 +331,14 @@ def section(out: Path) -> list[str]:
         "of CRFsuite's lbfgs (its default features) both visit every sentence once. Parsers: "
         "running text of EWT's dev part cut to one length; trees for training are made up. First "
         "order is the shipped `en-parse`, second order (`cs,gp`) is trained here.",
-        "",
-        f"![scaling]({out.name}/scaling.png)",
-        "",
+        table(head, body),
     ]
     body = []
-    for axis, title in AXES.items():
-        for what in kinds(rows, axis):
-            x, y = points(rows, axis, what)
-            slope, worst = exponent(x, y)
-            unit = "s" if "sentences" in axis else "us a sentence"
-            ends = [f"{y[i]:.3g} {unit} at {x[i]:,.0f}" for i in (0, -1)]
-            body.append([title, what, f"**{slope:.2f}**", f"{worst:.2f}", *ends])
-    head = ["x", "what", "exponent", "worst factor off the line", "first point", "last point"]
-    lines += table(head, body)
-    lines += [f"![threads]({out.name}/threads.png)", ""]
-    body = []
-    for model in dict.fromkeys(r["model"] for r in threaded):
-        one, two = (
-            [r for r in threaded if (r["model"], r["threads"]) == (model, n)] for n in ("1", "2")
-        )
-        rates = [[float(r["words"]) / float(r["wall_s"]) for r in x] for x in (one, two)]
-        cpu = [spread(values(x, "cpu_s")) for x in (one, two)]
-        middle = [statistics.median(x) for x in rates]
-        gain = math.log2(middle[1] / middle[0])
-        body.append([model, *(spread(x) for x in rates), *cpu, f"**{gain:.2f}**"])
+    for (model,), rows in groups(read(out / "scaling-threads.csv"), "model").items():
+        rates = [rate(rows, "wall_s", threads=n) for n in (1, 2)]
+        cpu = [spread(values(rows, "cpu_s", threads=n)) for n in (1, 2)]
+        gain = math.log2(statistics.median(rates[1]) / statistics.median(rates[0]))
+        body.append([model, *map(spread, rates), *cpu, f"**{gain:.2f}**"])
     head = ["model", "words / s, 1 thread", "2 threads", "CPU s, 1 thread", "2 threads"]
-    lines += table([*head, "exponent of the rate in threads"], body)
-    return lines
+    paragraphs.append(table([*head, "exponent of the rate in threads"], body))
+    return "\n\n".join(paragraphs)

@@ -211,18 +211,5 @@ def udpipe_parse(model: str, source: str, target: str) -> Any:
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
-WORKERS = {
-    f.__name__: f
-    for f in (
-        crfsuite_train,
-        crfsuite_tag,
-        crfsuite_objective,
-        turbotag_curve,
-        turbotag_predict,
-        udpipe_train,
-        udpipe_parse,
-    )
-}
-
 if __name__ == "__main__":
-    print(json.dumps(WORKERS[sys.argv[1]](*sys.argv[2:])))
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))

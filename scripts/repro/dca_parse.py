@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from bench_parser import every_fourth
-from bench_parser import run as turbotag
-from common import (
-    NAMES,
-    SHOWS,
-    SHOWS_NOT,
-    Claim,
-    Setting,
-    draw,
-    first_at,
-    groups,
-    rows_of,
-    table,
-)
+from common import Claim, first_at, rows_of
+from measure import Row, Setting, groups, some, table, turbotag
+from measure import run as process
+from plots import draw
+from problems import NAMES
 
-from turbotag.models import store
+from turbotag.models.pipeline import load_model
 
 TITLE = "Trees by epochs: DCA and SGD, first and second order"
 SOURCE = "Martins et al. 2010"
@@ -31,64 +23,53 @@ KINDS = {
     "convex": ["--parts", "cs,gp", "--entropy", "convex"],
 }
 CLOSE = 0.3  # points of UAS from the best that count as there
-ONE_STEP = {"first order": "0.1", "bethe": "0.01", "convex": "0.01"}  # what the quarter picks
+ONE_STEP = {"first order": 0.1, "bethe": 0.01, "convex": 0.01}  # what the quarter picks
 
 
 def run(setting: Setting) -> None:
     rows = []
     for corpus, held_out in (("slovene", "test"), ("gothic", "dev"), ("ewt", "dev")):
-        if not setting.has(corpus) or (setting.size == "tiny" and corpus != "slovene"):
+        if not setting.has(corpus) or (setting.tiny and corpus != "slovene"):
             continue
         folder = setting.data / corpus
+        train, dev = folder / "train.conllu", folder / f"{held_out}.conllu"
         with tempfile.TemporaryDirectory() as scratch:
-            train, known = folder / "train.conllu", {}
             if corpus == "ewt" and setting.size != "full":
-                every_fourth(train, Path(scratch) / "quarter.conllu")
-                train = Path(scratch) / "quarter.conllu"
-            elif corpus == "ewt":
-                known = ONE_STEP  # a grid on all of EWT would take half an hour
+                train = some(train, 4, Path(scratch) / "quarter.conllu")
             for kind, options in KINDS.items():
                 for name in ("dca", "sgd"):
-                    more = ["--eta", known[kind]] if name == "sgd" and kind in known else []
-                    model, log = Path(scratch) / "model", Path(scratch) / "log"
-                    turbotag(
-                        "train", "--task", "parse", "--train", str(train), "--no-labels",
-                        "--decoder", "nonprojective", "--keep", "last",
-                        "--dev", str(folder / f"{held_out}.conllu"), "--algorithm", name,
-                        "--epochs", setting.pick("1", "8", "10"), "--seed", str(setting.seed),
-                        *options, *more, "--log", str(log), "-o", str(model),
-                    )  # fmt: skip
-                    header, _ = store.load_file(str(model), None, ("",))
-                    for line in log.read_text(encoding="utf-8").splitlines():
-                        r = json.loads(line)
-                        if r["dev"] is None or (
-                            rows and same_epoch(rows[-1], corpus, kind, name, r)
-                        ):
-                            continue  # the certificate at the end repeats the last epoch
-                        tally = r["inference"] or {}
-                        calls = tally.get("calls", 0)
-                        rows.append(
-                            {
-                                "corpus": corpus,
-                                "model": kind,
-                                "optimizer": name,
-                                "eta": header["algorithm"]["eta"] if name == "sgd" else None,
-                                "epoch": r["epoch"],
-                                "uas": 100 * r["dev"],
-                                "negative_losses": tally.get("negative_losses"),
-                                "calls": calls or None,
-                                "rounds": tally.get("rounds"),
-                                "unconverged": tally.get("unconverged"),
-                                "cpu_seconds": round(r["cpu_seconds"], 2),
-                            }
-                        )
+                    more: list[object] = [*options, "--algorithm", name]
+                    if name == "sgd" and corpus == "ewt" and setting.size == "full":
+                        more += ["--eta", ONE_STEP[kind]]  # a grid would take half an hour
+                    key = {"corpus": corpus, "model": kind, "optimizer": name}
+                    rows += [key | r for r in followed(setting, train, dev, more, Path(scratch))]
                     print(rows[-1], flush=True)
     setting.write("dca-parse", rows)
 
 
-def same_epoch(last: dict, corpus: str, kind: str, name: str, r: dict) -> bool:
-    keys = (last["corpus"], last["model"], last["optimizer"], last["epoch"])
-    return keys == (corpus, kind, name, r["epoch"])
+def followed(
+    setting: Setting, train: Path, dev: Path, options: list[object], scratch: Path
+) -> list[Row]:
+    """A row an epoch of a training."""
+    model, log = scratch / "model", scratch / "log"
+    process(
+        turbotag(
+            "train", "--task", "parse", "--train", train, "--dev", dev, "--no-labels", "--decoder",
+            "nonprojective", "--epochs", setting.pick(1, 8, 10), "--seed", setting.seed, *options,
+            "--keep", "last", "--log", log, "-o", model,
+        )
+    )  # fmt: skip
+    eta = load_model(str(model)).header["algorithm"].get("eta")
+    rows: dict[int, Row] = {}  # the certificate at the end repeats the last epoch
+    for line in log.read_text(encoding="utf-8").splitlines():
+        r: dict[str, Any] = json.loads(line)
+        if r["dev"] is not None and r["epoch"] not in rows:
+            tally = r["inference"] or {}
+            found = {k: tally.get(k) for k in ("negative_losses", "calls", "rounds", "unconverged")}
+            seconds = round(r["cpu_seconds"], 2)
+            row = {"eta": eta, "epoch": r["epoch"], "uas": 100 * r["dev"], **found}
+            rows[r["epoch"]] = {**row, "cpu_seconds": seconds}
+    return list(rows.values())
 
 
 def plot(out: Path) -> None:
@@ -106,26 +87,23 @@ def plot(out: Path) -> None:
     draw(out / "dca-parse.png", panels)
 
 
-def negative(rows: list[dict]) -> list[float]:
+def negative(rows: list[Row]) -> list[float]:
     """Share of sentences with a negative loss, by epoch, in percent."""
     return [100 * r["negative_losses"] / r["calls"] for r in rows if r["calls"]]
 
 
 def section(out: Path) -> str:
     uas, losses = [], []
-    for (corpus, kind, name), rows in groups(
-        rows_of(out, "dca-parse"), "corpus", "model", "optimizer"
-    ).items():
-        eta = rows[-1]["eta"]
-        seconds = f"{rows[-1]['cpu_seconds']:.0f}"
-        label = [NAMES[corpus], f"{kind}, {name}"]
+    by = groups(rows_of(out, "dca-parse"), "corpus", "model", "optimizer")
+    for (corpus, kind, name), rows in by.items():
+        last, label = rows[-1], [NAMES[corpus], f"{kind}, {name}"]
         scores = [f"{r['uas']:.2f}" for r in rows]
-        uas.append([*label, *scores, f"{eta:g}" if eta else "", seconds])
-        if rows[-1]["calls"]:
-            last = rows[-1]
-            share = 100 * last["unconverged"] / last["calls"]
+        eta = f"{last['eta']:g}" if last["eta"] else ""
+        uas.append([*label, *scores, eta, f"{last['cpu_seconds']:.0f}"])
+        if last["calls"]:
+            share = f"{100 * last['unconverged'] / last['calls']:.0f}"
             shares = [f"{x:.1f}" for x in negative(rows)]
-            losses.append([*label, *shares, f"{last['rounds']:.1f}", f"{share:.0f}"])
+            losses.append([*label, *shares, f"{last['rounds']:.1f}", share])
     epochs = [str(e + 1) for e in range(len(uas[0]) - 4)]
     return "\n\n".join(
         [
@@ -151,35 +129,35 @@ def claims(out: Path) -> list[Claim]:
         for corpus in corpora:
             pair = by[corpus, kind, "dca"], by[corpus, kind, "sgd"]
             best = max(r["uas"] for rows in pair for r in rows)
-            there = [first_at(rows, "uas", best - CLOSE, "epoch", False) for rows in pair]
-            a, b = (float("inf") if t is None else t for t in there)
+            a, b = (first_at(rows, "uas", best - CLOSE, "epoch", False) for rows in pair)
             wins += a <= b
             ends.append(pair[0][-1]["uas"] - pair[1][-1]["uas"])
             words.append(f"{NAMES[corpus]} {a:g} against {b:g} epochs, at the end {ends[-1]:+.2f}")
         return wins, "; ".join(words), ends
 
+    def gain(kind: str, over: str) -> dict[str, float]:
+        """UAS of DCA at the end over that with other inference."""
+        return {c: by[c, kind, "dca"][-1]["uas"] - by[c, over, "dca"][-1]["uas"] for c in corpora}
+
+    def told(numbers: dict[str, float], digits: str = "+.2f", unit: str = "") -> str:
+        return ", ".join(f"{NAMES[c]} {x:{digits}}{unit}" for c, x in numbers.items())
+
     wins, words, _ = race("first order")
     bethe_wins, bethe_words, bethe_ends = race("bethe")
     last = {c: negative(by[c, "bethe", "dca"])[-1] for c in corpora}
     never = all(max(negative(by[c, "convex", a])) == 0.0 for c in corpora for a in ("dca", "sgd"))
-    lost = {
-        c: by[c, "convex", "dca"][-1]["uas"] - by[c, "bethe", "dca"][-1]["uas"] for c in corpora
-    }
-    gains = {
-        c: by[c, "bethe", "dca"][-1]["uas"] - by[c, "first order", "dca"][-1]["uas"]
-        for c in corpora
-    }
+    lost, gains = gain("convex", "bethe"), gain("bethe", "first order")
     return [
         Claim(
             f"{SOURCE}, abstract and figure 4",
             "Arc-factored: DCA converges to accurate models at least as fast as SGD.",
-            SHOWS if wins == len(corpora) else SHOWS_NOT,
+            wins == len(corpora),
             f"Until within {CLOSE} of the best UAS, DCA against SGD: {words}.",
         ),
         Claim(
             f"{SOURCE}, figure 4",
             "Second order with loopy inference: SGD does better than DCA.",
-            SHOWS if max(bethe_ends) < 0.0 else SHOWS_NOT,
+            max(bethe_ends) < 0.0,
             f"Bethe, DCA against SGD: {bethe_words}. DCA is there as soon on {bethe_wins} of "
             f"{len(corpora)} corpora.",
         ),
@@ -187,27 +165,22 @@ def claims(out: Path) -> list[Claim]:
             f"{SOURCE}, section on approximate inference",
             "With Bethe's entropy about 15 % of sentences have a negative loss and lose their "
             "update.",
-            SHOWS if all(10.0 <= x <= 20.0 for x in last.values()) else SHOWS_NOT,
-            "In the last epoch of DCA: "
-            + ", ".join(f"{NAMES[c]} {x:.1f} %" for c, x in last.items())
-            + ". Why there are fewer is not known; larger factors (an automaton for each head, not "
-            "one factor for each pair) do not explain it, see docs/second_order.md.",
+            all(10.0 <= x <= 20.0 for x in last.values()),
+            f"In the last epoch of DCA: {told(last, '.1f', ' %')}. Why there are fewer is not "
+            "known; larger factors (an automaton for each head, not one factor for each pair) do "
+            "not explain it, see docs/second_order.md.",
         ),
         Claim(
             "Smith and Eisner 2008; Martins et al. 2010",
             "Second-order parts with loopy belief propagation parse better than arcs alone.",
-            SHOWS if min(gains.values()) > 0.0 else SHOWS_NOT,
-            "Bethe over first order by DCA, UAS: "
-            + ", ".join(f"{NAMES[c]} {x:+.2f}" for c, x in gains.items())
-            + ".",
+            min(gains.values()) > 0.0,
+            f"Bethe over first order by DCA, UAS: {told(gains)}.",
         ),
         Claim(
             "ours (docs/method.md)",
             "With the convex bound no loss is negative, and nothing is lost in accuracy.",
-            SHOWS if never and min(lost.values()) > -CLOSE else SHOWS_NOT,
+            never and min(lost.values()) > -CLOSE,
             ("No negative loss in any epoch. " if never else "There are negative losses. ")
-            + "Convex minus Bethe by DCA, UAS: "
-            + ", ".join(f"{NAMES[c]} {x:+.2f}" for c, x in lost.items())
-            + f". It shows if none is below -{CLOSE}.",
+            + f"Convex minus Bethe by DCA, UAS: {told(lost)}. It shows if none is below -{CLOSE}.",
         ),
     ]

@@ -6,28 +6,16 @@ import math
 from pathlib import Path
 from typing import Any
 
-from common import (
-    NAMES,
-    SHOWS,
-    SHOWS_NOT,
-    Claim,
-    Row,
-    Setting,
-    Tagging,
-    certified,
-    draw,
-    exponent,
-    first_at,
-    follow,
-    groups,
-    rows_of,
-    table,
-)
+from common import Claim, exponent, first_at, rows_of
+from measure import Row, Setting, groups, table
+from plots import draw
+from problems import NAMES, certified, follow, tagging
 
 TITLE = "The excessive gap method on the hinge loss"
 SOURCE = "Zhang, Saha and Vishwanathan 2011"
+THEORY = "egr, mu of the theory"
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "egr, mu of the theory": ("egr", {"adaptive": "no"}),
+    THEORY: ("egr", {"adaptive": "no"}),
     "egr, mu found": ("egr", {}),
     "eg": ("eg", {}),
     "bcfw, gap sampling": ("sdca", {}),
@@ -54,7 +42,7 @@ def run(setting: Setting) -> None:
     for corpus in ("conll2000", "ocr"):
         if not setting.has(corpus):
             continue
-        task = Tagging(setting, corpus, setting.pick(50, 500, None))
+        task = tagging(setting, corpus, setting.pick(50, 500, None))
         task.problem.beta, task.problem.gamma = math.inf, 1.0
         for label, (name, params) in METHODS.items():
             opt = task.optimizer(name, **params)
@@ -93,47 +81,36 @@ def section(out: Path) -> str:
         for (name,), mine in groups(rows, "optimizer").items():
             cells = []
             for level in LEVELS:
-                k = first_at(mine, "gap", level * best, "epoch", True)
-                s = first_at(mine, "gap", level * best, "cpu_seconds", True)
-                cells.append("-" if k is None else f"{k:.0f} ({s:.1f} s)")
+                at = [first_at(mine, "gap", level * best, x) for x in ("epoch", "cpu_seconds")]
+                cells.append(f"{at[0]:.0f} ({at[1]:.1f} s)" if math.isfinite(at[0]) else "-")
             last = mine[-1]
-            found.append(
-                [
-                    NAMES[corpus], name, f"{fitted[name]:.2f}", *cells,
-                    f"{last['gap'] / best:.2g}", f"{last['epoch']:.0f}", f"{last['passes']:.0f}",
-                    f"{last['cpu_seconds']:.0f}",
-                ]
-            )  # fmt: skip
-    n = "500 sequences of each corpus (all with FULL=1), svm loss, lambda = 1/n."
+            end = [f"{last['gap'] / best:.2g}"]
+            end += [f"{last[k]:.0f}" for k in ("epoch", "passes", "cpu_seconds")]
+            found.append([NAMES[corpus], name, f"{fitted[name]:.2f}", *cells, *end])
+    head = ["corpus", "", "exponent", *(f"k to gap {v:g}" for v in LEVELS), "last gap", "k"]
     return (
-        f"{n} The gap of EGR is J(w_k) - D(alpha_k) as the method keeps it; the others are "
-        "certified by a full pass at the measured epochs. An iteration of EGR is two passes. The "
-        "exponent is fitted over the last decade of k. Gaps are relative to the best dual.\n\n"
-        + table(
-            ["corpus", "", "exponent", *(f"k to gap {v:g}" for v in LEVELS), "last gap", "k",
-             "passes", "CPU s"],
-            found,
-        )
-    )  # fmt: skip
+        "500 sequences of each corpus (all with FULL=1), svm loss, lambda = 1/n. The gap of EGR is "
+        "J(w_k) - D(alpha_k) as the method keeps it; the others are certified by a full pass at "
+        "the measured epochs. An iteration of EGR is two passes. The exponent is fitted over the "
+        "last decade of k. Gaps are relative to the best dual.\n\n"
+        + table([*head, "passes", "CPU s"], found)
+    )
 
 
 def claims(out: Path) -> list[Claim]:
     theory, plain, under, rate, others, winners = [], [], [], [], [], []
     for (corpus,), rows in groups(rows_of(out, "egr"), "corpus").items():
         fitted, by = slopes(rows), {k[0]: v for k, v in groups(rows, "optimizer").items()}
-        mine = by["egr, mu of the theory"]
-        theory.append(fitted["egr, mu of the theory"])
+        theory.append(fitted[THEORY])
         plain += [fitted[n] for n in ("eg", "bcfw, uniform")]
-        under.append(max(r["gap"] / r["bound"] for r in mine))
+        under.append(max(r["gap"] / r["bound"] for r in by[THEORY]))
         rate.append(f"{NAMES[corpus]} {theory[-1]:.2f}")
-        others.append(
-            f"{NAMES[corpus]}: "
-            + ", ".join(f"{n} {x:.2f}" for n, x in fitted.items() if not n.startswith("egr"))
-        )
+        rest = [f"{n} {x:.2f}" for n, x in fitted.items() if not n.startswith("egr")]
+        others.append(f"{NAMES[corpus]}: {', '.join(rest)}")
         last = {name: v[-1]["gap"] for name, v in by.items()}
         winners.append((min(last, key=lambda n: last[n]), last, corpus))
     least = "; ".join(
-        f"{NAMES[c]}: {w} ({last[w]:.3g}; egr of the theory {last['egr, mu of the theory']:.3g}, "
+        f"{NAMES[c]}: {w} ({last[w]:.3g}; egr of the theory {last[THEORY]:.3g}, "
         f"mu found {last['egr, mu found']:.3g})"
         for w, last, c in winners
     )
@@ -141,21 +118,21 @@ def claims(out: Path) -> list[Claim]:
         Claim(
             f"{SOURCE}, theorem on the rate",
             "The duality gap falls as 1/k^2 or faster and stays below its bound.",
-            SHOWS if max(theory) <= -2.0 and max(under) <= 1.0 else SHOWS_NOT,
+            max(theory) <= -2.0 and max(under) <= 1.0,
             f"Fitted exponents with the mu of the theory: {', '.join(rate)}; the gap is at most "
             f"{100 * max(under):.0f} % of the bound.",
         ),
         Claim(
             f"{SOURCE}, comparison of rates",
             "EG and block-coordinate methods fall only as 1/k.",
-            SHOWS if all(-1.5 < x < -0.5 for x in plain) else SHOWS_NOT,
+            all(-1.5 < x < -0.5 for x in plain),
             f"Fitted exponents: {'; '.join(others)}.",
         ),
         Claim(
             f"{SOURCE}, title",
             "The acceleration pays: after the same number of iterations the gap is smaller than "
             "that of EG and of block-coordinate Frank-Wolfe.",
-            SHOWS if all(w.startswith("egr") for w, _, _ in winners) else SHOWS_NOT,
+            all(w.startswith("egr") for w, _, _ in winners),
             f"The smallest gap after the last k has {least}. The constant of the theory, R^2 "
             "log|Y|, is the reason: the rate is seen, but from far above.",
         ),

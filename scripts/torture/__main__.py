@@ -1,24 +1,21 @@
 """Attack turbotag and count what survives: docs/reliability.md.
 
     python scripts/torture fuzz models faults extremes load supply page
-    python scripts/torture faults --quick
+    python scripts/torture faults --size tiny --out /tmp/rehearsal
 
 Each part is a module of this folder whose `measure(quick)` gives a section of the page, or fails.
-It writes docs/reliability/PART.md; `page` joins what is there. `--quick` is what CI runs: the same
-attacks, fewer of each, and nothing is written.
+Tests run the same attacks at the tiny size, which has fewer of each.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pages import page
+from measure import Page, Part, Setting, main
 
 HEADINGS = {
     "fuzz": "Fuzzing: readers, templates, model files, the tokenizer",
@@ -30,25 +27,20 @@ HEADINGS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="+", choices=[*HEADINGS, "page"])
-    parser.add_argument("--quick", action="store_true", help="fewer of each attack; write nothing")
-    parser.add_argument("--out", type=Path, default=Path("docs/reliability"))
-    given = parser.parse_args()
-    for name in given.parts:
-        if name == "page":
-            parts = {name: (heading, lambda data: "") for name, heading in HEADINGS.items()}
-            page("Hard to break", "torture", "torture", parts, given.out)
-            continue
-        start = time.perf_counter()
-        text = importlib.import_module(name).measure(given.quick)
-        print(f"{text}\n\n{name}: {time.perf_counter() - start:.0f} s", flush=True)
-        if not given.quick:
-            given.out.mkdir(parents=True, exist_ok=True)
-            head = f"`python scripts/torture {name}`, {time.perf_counter() - start:.0f} s."
-            (given.out / f"{name}.md").write_text(f"{head}\n\n{text}\n", encoding="utf-8")
+def part(name: str, heading: str) -> Part:
+    def measure(setting: Setting) -> str:
+        return importlib.import_module(name).measure(setting.tiny)
 
+    return Part(heading, measure)
+
+
+PAGE = Page(
+    "Hard to break",
+    "reliability",
+    "torture",
+    "torture",
+    {name: part(name, heading) for name, heading in HEADINGS.items()},
+)
 
 if __name__ == "__main__":
-    main()
+    main(PAGE, __doc__)
