@@ -380,7 +380,7 @@ def test_tagger_files(ner, tmp_path, monkeypatch):
     assert turbotag.Tagger.load("en-ner").predict([["in", "Oslo"]]) == [["O", "B-LOC"]]
     with pytest.raises(DataError, match="is a parser, expected a tagger"):
         turbotag.Tagger.load("en-parse")
-    with pytest.raises(DataError, match="is neither a file nor"):
+    with pytest.raises(DataError, match="is a pipeline: name one of its models"):
         turbotag.Tagger.load("en")  # a pipeline is not a model
     with pytest.raises(DataError, match=r"own\.model: folder"):
         ner.save("none/own.model")
