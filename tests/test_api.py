@@ -254,7 +254,14 @@ def test_conllu_is_that_of_files(nlp, tmp_path):
 
 def test_the_text_of_a_sentence_is_that_of_its_comment(nlp):
     (sentence,) = found = nlp("Ada\u200bflew to\x00Oslo.")
-    assert found.conllu.startswith(f"# text = {sentence.text}\n")
+    assert f"\n# text = {sentence.text}\n" in found.conllu
+
+
+def test_a_sentence_that_is_cut_for_its_length_is_a_warning():
+    nlp = turbotag.load("en-pos")
+    with pytest.warns(UserWarning, match="more than 400 words are cut there: once") as told:
+        assert [len(s) for s in nlp("word " * 401)] == [400, 1]
+    assert told[0].filename == __file__
 
 
 def test_single_models_and_pipelines(tmp_path):

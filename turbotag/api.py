@@ -59,7 +59,8 @@ class NLP:
         surface = segment(text)
         if not surface:
             return Document(text, [], "")
-        block = from_bytes(to_conllu(text), "<text>", CONLLU)
+        conllu = to_conllu(text, warn=lambda line: warnings.warn(line, stacklevel=5))
+        block = from_bytes(conllu, "<text>", CONLLU)
         data = annotate(
             self.pipeline, block, self.pipeline.extractor, Output(marginals=probabilities)
         )

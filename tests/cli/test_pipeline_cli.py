@@ -46,6 +46,17 @@ def test_from_a_pipe_a_file_and_gz(plain, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["letter.txt", "letter.txt.gz", "out.conllu"]
 
 
+def test_a_sentence_that_is_cut_for_its_length(tmp_path):
+    source = file(tmp_path, f"Ada sings. {'word ' * 500}", "long.txt")
+    done = run("predict", "en-pos", source)
+    assert done.returncode == 0
+    assert done.stdout.count("# sent_id = ") == 3
+    assert done.stderr == (
+        f"warning: {source}: sentences of more than 400 words are cut there: once, first at the "
+        "end of sentence 2\n"
+    )
+
+
 def test_line_ends_and_marks(plain):
     windows = TEXT.replace("\n", "\r\n")
     done = run("predict", "en", stdin=b"\xef\xbb\xbf" + windows.encode())

@@ -150,6 +150,9 @@ def test_line_breaks(end):
 def test_conllu():
     text = "  Don’t  go (now).\nOK"
     assert to_conllu(text, offset=100).decode() == (
+        "# newdoc\n"
+        "# newpar\n"
+        "# sent_id = 1\n"
         "# text = Don’t go (now).\n"
         "1-2\tDon’t\t_\t_\t_\t_\t_\t_\t_\tstart_char=102|end_char=107\n"
         "1\tDo\t_\t_\t_\t_\t_\t_\t_\t_\n"
@@ -160,12 +163,53 @@ def test_conllu():
         "6\t)\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No|start_char=116|end_char=117\n"
         "7\t.\t_\t_\t_\t_\t_\t_\t_\tstart_char=117|end_char=118\n"
         "\n"
+        "# sent_id = 2\n"
         "# text = OK\n"
         "1\tOK\t_\t_\t_\t_\t_\t_\t_\tstart_char=119|end_char=121\n"
         "\n"
     )
     assert segment(text)[0][0] == Token(2, 7, ("Do", "n’t"))
     assert to_conllu("") == to_conllu(" \n\n\t\0 ") == b""
+
+
+def test_sentences_are_numbered_and_paragraphs_marked():
+    """Through a whole file; blank lines before and between are not counted."""
+    text = "\n \nOne. Two.\n\n\n\nThree\n\n \0 \n\nFour"
+    for data in (to_conllu(text), b"".join(stream(io.BytesIO(text.encode()), 4))):
+        comments = [line for line in data.decode().split("\n") if line.startswith("#")]
+        assert comments == [
+            "# newdoc",
+            "# newpar",
+            "# sent_id = 1",
+            "# text = One.",
+            "# sent_id = 2",
+            "# text = Two.",
+            "# newpar",
+            "# sent_id = 3",
+            "# text = Three",
+            "# newpar",
+            "# sent_id = 4",
+            "# text = Four",
+        ]
+
+
+def test_a_part_of_a_long_paragraph_is_none(monkeypatch):
+    monkeypatch.setattr(module, "LIMIT", 100)
+    text = "Ada sings and Leon plays the old piano. " * 50
+    for data in (to_conllu(text), b"".join(stream(io.BytesIO(text.encode()), 64))):
+        assert data.count(b"# newpar") == 1
+        assert b"# sent_id = 50\n" in data
+
+
+def test_a_sentence_that_is_cut_for_its_length_is_told():
+    long, said = "word " * 1000, []
+    text = f"Hello. {long}.\n\n{'word ' * 399}end."
+    to_conllu(text, warn=said.append)
+    file = io.BytesIO(text.encode())
+    file.name = "a.txt"
+    list(stream(file, 500, warn=said.append))
+    cut = "sentences of more than 400 words are cut there: 2 times, first at the end of sentence 2"
+    assert said == [f"the text: {cut}", f"a.txt: {cut}"]
 
 
 # Texts of fragments that meet in odd ways, and of any characters.

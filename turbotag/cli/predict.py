@@ -81,7 +81,8 @@ def command(
     Writes the input back with the tag column filled in, or added if there is none; a parser fills
     in the head and label columns of CoNLL-U and CoNLL-X. All other columns, comments and blank
     lines come out byte for byte. A pipeline such as `en` takes running text or CoNLL-U and writes
-    CoNLL-U with parts of speech, trees and entities (`turbotag models` lists what is shipped).
+    CoNLL-U with parts of speech, trees and entities (`turbotag models` lists what is shipped). A
+    sentence of running text that has more than 400 words is cut there, with a warning.
 
     \b
     echo 'Ada flew to Oslo. She loved it.' | turbotag predict en
@@ -114,7 +115,17 @@ def command(
             out = stack.enter_context(packed(out))
         copy = Tee(out, "<stdin>" if file == "-" else file)
         to: IO[bytes] = copy if draw else out
-        tokens = predict(loaded, file, to, what, format, threads, names(columns), progress)
+        tokens = predict(
+            loaded,
+            file,
+            to,
+            what,
+            format,
+            threads,
+            names(columns),
+            progress,
+            warn=lambda line: say(f"warning: {line}"),
+        )
         if draw:
             from turbotag.report.draw import html, read_drawings
 

@@ -8,6 +8,8 @@ spaces count as white space.
 A blank line always ends a sentence. A line break is white space, unless the author must have meant
 it: the next line opens with a list mark, or with a word that is not in lower case and would have
 fitted on this line (the longest line of the paragraph, at least 40 characters, gives the width).
+
+A sentence of more than 400 words is cut there, because parsing takes the cube of its length.
 """
 
 # ruff: noqa: RUF001 (quotation marks and dashes are the subject)
@@ -16,8 +18,8 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import BinaryIO, NamedTuple
@@ -26,7 +28,9 @@ from turbotag.errors import DataError
 
 BLOCK_BYTES = 1 << 18
 LIMIT = 1 << 16  # a paragraph of more characters is cut at the end of a sentence
-LONGEST = 400  # chunks of a sentence: parsing takes the cube of its length
+LONGEST = 400  # chunks of a sentence
+
+Warn = Callable[[str], object]
 
 _SPACE = r"\s\x00-\x1f\x7f-\x9f\u200b\u2060\ufeff"
 _EMOJI = r"\u2600-\u27bf\U0001f000-\U0001faff"
@@ -278,8 +282,8 @@ def _stops(text: str, start: int, end: int) -> list[int]:
     return [*stops, end]
 
 
-def _sentences(text: str, start: int, end: int) -> Iterator[_Sentence]:
-    """The sentences of a paragraph, text[start:end]."""
+def _sentences(text: str, start: int, end: int) -> Iterator[tuple[_Sentence, bool]]:
+    """The sentences of a paragraph, text[start:end], and whether each was cut for its length."""
     for stop in _stops(text, start, end):
         sentence: _Sentence = []
         closes = 0
@@ -288,17 +292,17 @@ def _sentences(text: str, start: int, end: int) -> Iterator[_Sentence]:
             chunk = _remembered(form) if len(form) < 32 else _cut(form)
             ends = closes & chunk.opens and not (closes & _NUMBERED and len(sentence) == 1)
             if ends or len(sentence) == LONGEST:
-                yield _closed(sentence)
+                yield _closed(sentence), not ends
                 sentence = []
             sentence.append((at, chunk))
             while chunk.rest is not None:
-                yield sentence
+                yield sentence, False
                 at += len(chunk.text)
                 chunk = chunk.rest
                 sentence = [(at, chunk)]
             closes = chunk.closes
         if sentence:
-            yield _closed(sentence)
+            yield _closed(sentence), False
         start = stop
 
 
@@ -309,8 +313,13 @@ def _closed(sentence: _Sentence) -> _Sentence:
     return sentence
 
 
-def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of every paragraph, or of the parts of one that is longer than the limit."""
+_Span = tuple[
+    int, int, bool
+]  # start and end of a paragraph or of a part of it, and if it ends there
+
+
+def _paragraphs(text: str) -> Iterator[_Span]:
+    """Every paragraph, or the parts of one that is longer than the limit."""
     start = 0
     for end, after in [*(m.span() for m in _BLANK_LINE.finditer(text)), (len(text), len(text))]:
         # white space at its end may be the beginning of a blank line, of which a stream has not yet
@@ -318,9 +327,9 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
         last = start + len(text[start:end].rstrip())
         while last - start > LIMIT or end - start > 2 * LIMIT:
             cut = _last_start(text, start, start + LIMIT)
-            yield start, cut
+            yield start, cut, False
             start = cut
-        yield start, end
+        yield start, end, True
         start = after
 
 
@@ -329,7 +338,7 @@ def _last_start(text: str, start: int, end: int) -> int:
     lines = _stops(text, start, end)
     if len(lines) > 1:
         return lines[-2]
-    sentences = list(_sentences(text, start, end))
+    sentences = [sentence for sentence, _ in _sentences(text, start, end)]
     if len(sentences) > 1:
         return sentences[-1][0][0]
     chunks = sentences[0] if sentences else []
@@ -338,63 +347,110 @@ def _last_start(text: str, start: int, end: int) -> int:
     return end
 
 
-def _conllu(text: str, spans: Iterable[tuple[int, int]], offset: int) -> bytes:
-    lines: list[str] = []
-    for span in spans:
-        for sentence in _sentences(text, *span):
-            lines.append(f"# text = {' '.join([chunk.text for _, chunk in sentence])}\n")
-            n = 1
-            for at, chunk in sentence:
-                at += offset
-                for start, end, words, line in chunk.tokens:
-                    where = f"{line}start_char={at + start}|end_char={at + end}\n"
-                    if len(words) == 1:
-                        lines.append(f"{n}\t{where}")
-                        n += 1
-                        continue
-                    lines.append(f"{n}-{n + len(words) - 1}\t{where}")
-                    for word in words:
-                        lines.append(f"{n}\t{word}{_EMPTY}_\n")
-                        n += 1
-            lines.append("\n")
-    return "".join(lines).encode("utf-8", "replace")  # a lone surrogate becomes "?"
+@dataclass
+class _Written:
+    """What of a text was written as CoNLL-U.
+
+    sentences: how many, which is the sent_id of the last; cut: those that were cut for their
+    length; heading: the comments that open the next one.
+    """
+
+    sentences: int = 0
+    cut: list[int] = field(default_factory=list)
+    heading: str = "# newdoc\n# newpar\n"
+
+    def conllu(self, text: str, spans: Iterable[_Span], offset: int) -> bytes:
+        """More of it."""
+        lines: list[str] = []
+        for start, end, ends in spans:
+            for sentence, cut in _sentences(text, start, end):
+                self.sentences += 1
+                if cut:
+                    self.cut.append(self.sentences)
+                lines.append(f"{self.heading}# sent_id = {self.sentences}\n")
+                lines += _lines(sentence, offset)
+                self.heading = ""
+            if ends and not self.heading:
+                self.heading = "# newpar\n"
+        return "".join(lines).encode("utf-8", "replace")  # a lone surrogate becomes "?"
+
+    def tell(self, warn: Warn | None, name: str) -> None:
+        """Say what was cut, if anything."""
+        if warn and self.cut:
+            times = "once" if len(self.cut) == 1 else f"{len(self.cut)} times"
+            warn(
+                f"{name}: sentences of more than {LONGEST} words are cut there: {times}, first at "
+                f"the end of sentence {self.cut[0]}"
+            )
+
+
+def _lines(sentence: _Sentence, offset: int) -> Iterator[str]:
+    """A sentence from its text to the blank line behind it."""
+    yield f"# text = {' '.join([chunk.text for _, chunk in sentence])}\n"
+    n = 1
+    for at, chunk in sentence:
+        at += offset
+        for start, end, words, line in chunk.tokens:
+            where = f"{line}start_char={at + start}|end_char={at + end}\n"
+            if len(words) == 1:
+                yield f"{n}\t{where}"
+                n += 1
+                continue
+            yield f"{n}-{n + len(words) - 1}\t{where}"
+            for word in words:
+                yield f"{n}\t{word}{_EMPTY}_\n"
+                n += 1
+    yield "\n"
 
 
 def segment(text: str) -> list[list[Token]]:
     """The sentences of a text, each as its tokens."""
     return [
         [Token(at + a, at + b, words) for at, chunk in s for a, b, words, _ in chunk.tokens]
-        for span in _paragraphs(text)
-        for s in _sentences(text, *span)
+        for start, end, _ in _paragraphs(text)
+        for s, _ in _sentences(text, start, end)
     ]
 
 
-def to_conllu(text: str, offset: int = 0) -> bytes:
-    """A text as CoNLL-U: forms, multiword tokens, SpaceAfter=No, and character offsets in MISC.
+def to_conllu(text: str, offset: int = 0, warn: Warn | None = None) -> bytes:
+    """A text as CoNLL-U: sent_id, forms, multiword tokens, SpaceAfter=No, and character offsets in
+    MISC.
 
-    Offsets count code points from the start of the text, plus `offset`.
+    Offsets count code points from the start of the text, plus `offset`. `warn` is told of
+    sentences that were cut for their length.
     """
-    return _conllu(text, _paragraphs(text), offset)
+    written = _Written()
+    conllu = written.conllu(text, _paragraphs(text), offset)
+    written.tell(warn, "the text")
+    return conllu
 
 
-def stream(file: BinaryIO, block_size: int = BLOCK_BYTES) -> Iterator[bytes]:
+def stream(
+    file: BinaryIO, block_size: int = BLOCK_BYTES, warn: Warn | None = None
+) -> Iterator[bytes]:
     """A file of raw UTF-8 text as CoNLL-U, some whole paragraphs at a time, in constant memory.
 
-    Offsets run through the whole file; a byte order mark is not counted, carriage returns are.
+    Offsets and sent_id run through the whole file; a byte order mark is not counted, carriage
+    returns are.
     """
-    pending, offset = "", 0
+    pending, offset, written = "", 0, _Written()
     for block in _decoded(file, block_size):
         pending += block
-        *whole, (start, _) = _paragraphs(pending)  # the last one may go on
-        if conllu := _conllu(pending, whole, offset):
+        *whole, (start, _, _) = _paragraphs(pending)  # the last one may go on
+        if conllu := written.conllu(pending, whole, offset):
             yield conllu
         pending, offset = pending[start:], offset + start
-    if conllu := _conllu(pending, _paragraphs(pending), offset):
+    if conllu := written.conllu(pending, _paragraphs(pending), offset):
         yield conllu
+    written.tell(warn, _name(file))
+
+
+def _name(file: BinaryIO) -> str:
+    return str(getattr(file, "name", "<text>"))
 
 
 def _decoded(file: BinaryIO, size: int) -> Iterator[str]:
-    name = str(getattr(file, "name", "<text>"))
+    name = _name(file)
     read = getattr(file, "read1", file.read)  # a pipe's paragraphs are not held back
     decoder = codecs.getincrementaldecoder("utf-8")()  # utf-8-sig loses the first bytes of a mark
     line, first = 1, True

@@ -79,8 +79,11 @@ class Pipeline:
                     "tagged words"
                 )
 
-    def blocks(self, path: Source, format: str | None) -> Iterator[Block]:
-        """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences."""
+    def blocks(
+        self, path: Source, format: str | None, warn: text.Warn | None = None
+    ) -> Iterator[Block]:
+        """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences; `warn`
+        is told if some were too long."""
         if format not in (None, RAW, "conllu"):
             raise UsageError(f"a pipeline reads raw text or CoNLL-U, not {format}")
         name = display_name(path)
@@ -95,7 +98,7 @@ class Pipeline:
                 yield from stream(cast(BinaryIO, file), "conllu", default_names)
                 return
             self.check_raw()
-            for data in text.stream(cast(BinaryIO, file)):
+            for data in text.stream(cast(BinaryIO, file), warn=warn):
                 yield from_bytes(data, name, CONLLU)
 
 

@@ -49,15 +49,17 @@ def predict(
     threads: int = 1,
     columns: tuple[str, ...] | None = None,
     progress: Callable[[int], object] | None = None,
+    warn: Callable[[str], object] | None = None,
 ) -> int:
     """Tag or parse a file (or '-') into `out`; returns the number of tokens, which may be 0.
 
-    progress is told how many tokens were written after each block.
+    progress is told how many tokens were written after each block; warn, of sentences of running
+    text that were cut.
     """
     if isinstance(model, Pipeline):
         if columns or output.nbest > 1:
             raise UsageError("--columns and --nbest are for single models, not for a pipeline")
-        blocks = model.blocks(path, format)
+        blocks = model.blocks(path, format, warn)
     else:
         naming = given_names(columns) if columns else model.naming
         blocks = stream(path, format or model.input_format, naming)
