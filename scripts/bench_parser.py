@@ -227,7 +227,7 @@ def sdca(setting: Setting) -> str:
         for row in follow(opt, proof, setting.pick(2, 60)):
             gaps[row["epoch"]] = f"{row['gap'] or 0:.1e} ({row['cpu_seconds']:.1f} s)"
             if row["gap"] is not None and row["gap"] < 1e-4 and end[0] == "-":
-                uas, primal = 100 * task.score(opt.weights(), "test"), certified(opt).primal
+                uas, primal = task.score(opt.weights(), "test"), certified(opt).primal
                 end = [f"epoch {row['epoch']}, {row['cpu_seconds']:.1f} s", f"{primal:.6f}"]
                 end.append(f"{uas:.2f}")
             if end[0] != "-" and row["epoch"] >= shown[-1]:

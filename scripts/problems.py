@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,21 +9,11 @@ from typing import Any
 import numpy as np
 from measure import Row, Setting, sentences, timed
 
-from turbotag.corpus.reader import read
-from turbotag.metrics.attachment import score_trees
-from turbotag.models.gold import Options, Score, column_name, options_for, read_gold
-from turbotag.models.parser_training import (
-    ParserTraining,
-    arc_rows,
-    candidates,
-    read_treebank,
-    words_of,
-)
-from turbotag.models.training import DevScorer, make_header, prepare
+from turbotag.models import parser_training, training
+from turbotag.models.gold import Options, options_for
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.base import DualOptimizer, Optimizer
 from turbotag.optim.certificate import Certificate, certify_dual, certify_primal, objective
-from turbotag.structures.arc_problem import best_trees
 
 # task, template, format, files
 TAGGING: dict[str, tuple[str, str, str | None, dict[str, str]]] = {
@@ -56,92 +45,46 @@ NAMES = {
 
 
 class Task:
-    """A problem, and what weights are worth on held-out files."""
+    """A problem, and scorers of weights on held-out files (training.DevScorer, or TreeScorer)."""
 
-    problem: Any
-    seed: int
+    def __init__(self, setting: Setting, task: Any, held_out: dict[str, Any]):
+        self.problem, self.seed = task.problem, setting.seed
+        self.held_out = {name: task.scorer(source) for name, source in held_out.items()}
 
     def optimizer(self, name: str, C: float = 1.0, seed: int | None = None, **params: Any) -> Any:
         """One with lambda = 1 / (C n)."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
         return algorithm(name)(self.problem, 1.0 / (C * self.problem.n), rng, **params)
 
-
-class Tagging(Task):
-    """A chain problem of a training file, or of its bytes."""
-
-    def __init__(self, setting: Setting, options: Options, held_out: dict[str, Any]):
-        setup = prepare(options, lambda line: None)
-        self.problem, self.seed = setup.problem, setting.seed
-        target = None if setup.extractor.attributes else column_name(setup.corpus)
-        self.held_out = {
-            name: DevScorer(
-                setup.tagger(make_header(options, setup, ""), np.zeros(self.problem.shape)),
-                read_gold(options, source, target),
-            )
-            for name, source in held_out.items()
-        }
-
-    def tags(self, weights: np.ndarray, name: str) -> tuple[list[str], np.ndarray]:
-        """(strings, ids of the words) of the best tags."""
-        tagger, scorer = self.held_out[name].tagger, self.held_out[name]
-        tagger.set_weights(weights.astype(np.float32))
-        sentences = scorer.dev.block.sentences
-        return tagger.output_labels(
-            tagger.viterbi(tagger.score_rows(scorer.rows), sentences), sentences
-        )
-
-    def score(self, weights: np.ndarray, name: str) -> Score:
-        return self.held_out[name].score(weights)
+    def score(self, weights: np.ndarray, name: str) -> float:
+        """F1 of spans, accuracy of other tags, UAS without PUNCT: in percent."""
+        return 100 * self.held_out[name].main(weights)
 
 
-def tagging(setting: Setting, corpus: str, first: int | None = None) -> Tagging:
+def tagging(setting: Setting, corpus: str, first: int | None = None) -> Task:
     """The problem of one of TAGGING, or of its first sentences."""
     task, template, format, files = TAGGING[corpus]
     paths = {name: str(setting.data / corpus / file) for name, file in files.items()}
     source: Any = paths.pop("train")
     if first:
         source = b"\n\n".join(sentences(Path(source))[:first]) + b"\n"
-    return Tagging(setting, Options(task, source, template=template, format=format), paths)
+    options = Options(task, source, template=template, format=format)
+    return Task(setting, training.problem(options), paths)
 
 
-class Parsing(Task):
-    """A treebank as a problem of arcs (no labels), scored on held-out files."""
-
-    def __init__(self, setting: Setting, train: Any, held_out: dict[str, Path], **given: Any):
-        """train: a file, or its bytes"""
-        self.seed = setting.seed
-        given = {"decoder": "nonprojective", "labels": False, "seed": self.seed, **given}
-        source = train if isinstance(train, bytes) else str(train)
-        options = options_for("parse", train=source, **given)
-        with tempfile.TemporaryDirectory() as scratch:
-            training = ParserTraining(options, f"{scratch}/model", lambda line: None)
-            if options.prune:
-                training.prune()
-            task = training.arc_problem()
-        self.problem, self.decoder = task.problem, options.decoder
-        parser, scanner = training.parser(), training.scanner
-        self.held_out = {}
-        for name, path in held_out.items():
-            bank = read_treebank(read(str(path)), scanner, False)
-            arcs = candidates(bank, parser, scanner, False)
-            self.held_out[name] = bank, arc_rows(bank, scanner.keys, arcs, task.table)
-
-    def trees(self, weights: np.ndarray, name: str) -> np.ndarray:
-        return best_trees(self.held_out[name][1], weights, self.decoder, True)
-
-    def score(self, weights: np.ndarray, name: str) -> float:
-        """UAS without PUNCT."""
-        bank = self.held_out[name][0]
-        words = words_of(bank.block)
-        return score_trees(bank.heads, self.trees(weights, name), bank.sentences, *words).main
+def parsing(setting: Setting, train: Any, held_out: dict[str, Path], **given: Any) -> Task:
+    """Arcs of a treebank, without labels; train: a file, or its bytes."""
+    source = train if isinstance(train, bytes) else str(train)
+    given = {"decoder": "nonprojective", "labels": False, "seed": setting.seed, **given}
+    task = parser_training.problem(options_for("parse", train=source, **given))
+    return Task(setting, task, {name: str(path) for name, path in held_out.items()})
 
 
-def slovene(setting: Setting, decoder: str = "nonprojective") -> Parsing:
+def slovene(setting: Setting, decoder: str = "nonprojective") -> Task:
     """All arcs, features of gold arcs, crf loss: the problem of Globerson et al. 2007."""
     folder = setting.data / "slovene"
     files = folder / "train.conllu", {"test": folder / "test.conllu"}
-    return Parsing(setting, *files, prune=False, min_count=0, loss="crf", decoder=decoder)
+    return parsing(setting, *files, prune=False, min_count=0, loss="crf", decoder=decoder)
 
 
 # ---- Runs ----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
-"""What all scripts share: where corpora are."""
+"""What all scripts share: where corpora are, and what of the package they use."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -32,3 +33,34 @@ def test_corpora_may_be_a_link(tmp_path):
     assert "  dev.conllu: 1 sentences, 1 tokens: not the file that was measured" in done.stdout
     assert "ewt: no train.conllu, test.conllu in corpora/ewt: " in done.stdout
     assert "prepare_data.py conll2003 eng.train eng.testa eng.testb`." in done.stdout
+
+
+def private(path):
+    """Names with an underscore that a file takes from the package: (line, name)."""
+    tree, modules = ast.parse(path.read_text(encoding="utf-8")), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "turbotag":
+            modules |= {alias.asname or alias.name for alias in node.names}
+            yield from ((node.lineno, a.name) for a in node.names if a.name.startswith("_"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            hidden = node.attr.startswith("_") and not node.attr.startswith("__")
+            if hidden and node.value.id in modules:
+                yield node.lineno, f"{node.value.id}.{node.attr}"
+
+
+def test_scripts_use_what_the_package_offers():
+    """No name with an underscore, and no training taken apart."""
+    for path in SCRIPTS.rglob("*.py"):
+        assert not list(private(path)), path
+        text = path.read_text(encoding="utf-8")
+        assert "ParserTraining" not in text, path
+        assert "DevScorer(" not in text, path
+
+
+def test_private_names_are_found(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "from turbotag.corpus import text\nfrom turbotag.x import _y\ntext._SPACE, text.__name__\n"
+    )
+    assert list(private(path)) == [(2, "_y"), (3, "text._SPACE")]

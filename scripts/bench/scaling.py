@@ -28,7 +28,7 @@ from measure import (
 )
 from peers import CRFSUITE, Comparison, installed, rate
 from plots import bars, draw, figure, plain, save
-from problems import Parsing, Tagging
+from problems import Task, parsing
 from workers import attributes, read_columns
 
 from turbotag.corpus.reader import read as read_block
@@ -36,7 +36,7 @@ from turbotag.models.gold import Options, options_for
 from turbotag.models.parser_training import train_parser
 from turbotag.models.pipeline import load
 from turbotag.models.prediction import predict
-from turbotag.models.training import train
+from turbotag.models.training import problem, train
 
 TITLE = "Scaling"
 EPOCH, TAG, EXTRACT = "turbotag: sdca epoch", "turbotag: tagging", "turbotag: reading and features"
@@ -78,8 +78,8 @@ def measure(setting: Setting) -> None:
 def chain_costs(setting: Setting, options: Options, at: Path) -> Costs:
     """Reading and extracting features, an epoch of sdca after the first, tagging the same data."""
     repeats = range(setting.repeats)
-    found = [(EXTRACT, timed(lambda: Tagging(setting, options, {}))) for _ in repeats]
-    opt = Tagging(setting, options, {}).optimizer("sdca")
+    found = [(EXTRACT, timed(lambda: problem(options))) for _ in repeats]
+    opt = Task(setting, problem(options), {}).optimizer("sdca")
     opt.epoch()
     found += [(EPOCH, timed(opt.epoch)) for _ in repeats]
     tagger, _ = train(replace(options, epochs=1, stop_gap=1e9), str(at / "tagger"))
@@ -201,7 +201,7 @@ def parsers(setting: Setting, at: Path) -> Iterator[Point]:
     plans += [("parser: length", length, total) for length in (10, 20, 40, 80, 160)]
     for axis, length, size in plans:
         data = treebank(words[:size], length)
-        opt = Parsing(setting, data, {}, format="conllu").optimizer("dca", 0.03)
+        opt = parsing(setting, data, {}, format="conllu").optimizer("dca", 0.03)
         opt.epoch()
         found = [(ARC_EPOCH, timed(opt.epoch)) for _ in range(setting.repeats)]
         block = read_block(data, "conllu")

@@ -146,13 +146,13 @@ def turbotag_curve(train: str, C: str, gap: str) -> Any:
     this curve are not in its seconds; those that certify the gap are."""
     import numpy as np
 
+    from turbotag.models import training
     from turbotag.models.gold import Options
-    from turbotag.models.training import prepare
     from turbotag.optim.algorithms import algorithm
     from turbotag.optim.certificate import objective
 
     options = Options("chunk", train, template="conll2000", C=float(C))
-    problem = prepare(options, lambda line: None).problem
+    problem = training.problem(options).problem
     lam, away, curve = 1.0 / (options.C * problem.n), 0.0, []
     optimizer = algorithm("sdca")(problem, lam, np.random.default_rng(options.seed))
     while True:

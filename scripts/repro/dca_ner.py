@@ -25,12 +25,12 @@ def run(setting: Setting) -> None:
         task = tagging(setting, corpus)
 
         def scores(W: np.ndarray, task: Any = task) -> Row:
-            return {f"{part}_f1": 100 * task.score(W, part).main for part in ("dev", "test")}
+            return {f"{part}_f1": task.score(W, part) for part in ("dev", "test")}
 
         for C in setting.pick((1.0,), (0.1, 1.0, 10.0), (0.01, 0.1, 1.0, 10.0, 100.0)):
             for name in ("dca", "sgd", "lbfgs"):
                 opt = task.optimizer(name, C)
-                opt.dev_score = lambda W, task=task: task.score(W, "dev").main
+                opt.dev_score = task.held_out["dev"].main
                 epochs = setting.pick(2, 15, 50) * (3 if name == "lbfgs" else 1)
                 mine, raw = [], []
                 for row in follow(opt, lambda opt: {}, epochs):

@@ -8,9 +8,10 @@ from typing import Any
 from common import Claim, first_at, rows_of, shown
 from measure import Row, Setting, groups, table
 from plots import draw
-from problems import Tagging, Task, follow, primal_of, slovene
+from problems import Task, follow, primal_of, slovene
 
 from turbotag.models.gold import Options
+from turbotag.models.training import problem
 
 TITLE = "Exponentiated gradient against CG and L-BFGS"
 SOURCE = "Globerson et al. 2007"
@@ -31,25 +32,20 @@ LEVELS = (1e-1, 1e-2, 1e-3)  # of the objective, relative to the optimum
 CLOSE = 0.5  # points of accuracy below that of the optimum that count as there
 
 
-class Digits(Tagging):
+def digits(setting: Setting) -> Task:
     """8 x 8 images of ten digits (UCI, Alpaydin and Kaynak 1998), as scikit-learn carries them:
     sequences of one letter, with the intensities as features."""
+    from sklearn.datasets import load_digits
 
-    def __init__(self, setting: Setting):
-        from sklearn.datasets import load_digits
-
-        images, labels = load_digits(return_X_y=True)
-        lines = [
-            "\t".join([str(y), *(f"p{i}:{v / 16:g}" for i, v in enumerate(x) if v)])
-            for x, y in zip(images, labels, strict=True)
-        ]
-        cut = len(lines) * 4 // 5
-        train, test = ("\n\n".join(x).encode() + b"\n" for x in (lines[:cut], lines[cut:]))
-        options = Options("pos", train, template="attributes-bias", format="crfsuite")
-        super().__init__(setting, options, {"test": test})
-
-    def score(self, weights: Any, name: str) -> Any:
-        return super().score(weights, name).main
+    images, labels = load_digits(return_X_y=True)
+    lines = [
+        "\t".join([str(y), *(f"p{i}:{v / 16:g}" for i, v in enumerate(x) if v)])
+        for x, y in zip(images, labels, strict=True)
+    ]
+    cut = len(lines) * 4 // 5
+    train, test = ("\n\n".join(x).encode() + b"\n" for x in (lines[:cut], lines[cut:]))
+    options = Options("pos", train, template="attributes-bias", format="crfsuite")
+    return Task(setting, problem(options), {"test": test})
 
 
 def problems(setting: Setting) -> dict[str, tuple[Task, float]]:
@@ -59,7 +55,7 @@ def problems(setting: Setting) -> dict[str, tuple[Task, float]]:
         for decoder in ("projective", "nonprojective"):
             found[decoder] = slovene(setting, decoder), 0.1
     try:
-        found["digits"] = Digits(setting), 1.0
+        found["digits"] = digits(setting), 1.0
     except ImportError:
         setting.skip(
             "digits: 1,797 handwritten digits (UCI); scikit-learn carries them: `pip install -e "
@@ -79,7 +75,7 @@ def run(setting: Setting) -> None:
         proof = best.certify()
 
         def measure(opt: Any, task: Any = task) -> Row:
-            return {"primal": primal_of(opt), "accuracy": 100 * task.score(opt.weights(), "test")}
+            return {"primal": primal_of(opt), "accuracy": task.score(opt.weights(), "test")}
 
         found = {"primal": proof.primal, "dual": proof.dual, "accuracy": measure(best)["accuracy"]}
         optima.append({"problem": name, "C": C, **found})

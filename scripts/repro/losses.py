@@ -11,7 +11,7 @@ import numpy as np
 from common import Claim, rows_of
 from measure import Row, Setting, chosen, groups, some, table
 from plots import draw
-from problems import NAMES, Parsing, tagging
+from problems import NAMES, parsing, tagging
 
 from turbotag.corpus import schemes
 
@@ -33,11 +33,9 @@ class Entities:
     def __init__(self, setting: Setting, corpus: str):
         self.task = tagging(setting, corpus)
 
-    def score(self, W: np.ndarray, part: str) -> float:
-        return 100 * self.task.score(W, part).main
-
     def counts(self, W: np.ndarray) -> np.ndarray:
-        gold, (strings, ids) = self.task.held_out["test"].dev, self.task.tags(W, "test")
+        test = self.task.held_out["test"]
+        gold, (strings, ids) = test.dev, test.tags(W)
         sentences = gold.block.sentences
         tags = schemes.parse(gold.strings)
         assert tags is not None
@@ -73,15 +71,13 @@ class Heads:
             if setting.size != "full":
                 train = some(train, 4, Path(scratch) / "quarter.conllu")
             held_out = {part: folder / f"{part}.conllu" for part in ("dev", "test")}
-            self.task = Parsing(setting, train, held_out)
-
-    def score(self, W: np.ndarray, part: str) -> float:
-        return 100 * self.task.score(W, part)
+            self.task = parsing(setting, train, held_out)
 
     def counts(self, W: np.ndarray) -> np.ndarray:
-        bank = self.task.held_out["test"][0]
+        test = self.task.held_out["test"]
+        bank = test.bank
         words = np.array([u != "PUNCT" for u in bank.block.strings(3)])
-        right = (self.task.trees(W, "test") == bank.heads) & words
+        right = (test.heads(W) == bank.heads) & words
         starts = bank.sentences[:-1]
         return np.stack([np.add.reduceat(x.astype(float), starts) for x in (right, words)], axis=1)
 
@@ -123,7 +119,7 @@ def grid(
 
     for loss in setting.pick([CRF, SVM, (3.0, 1.0)], every):
         key = {"corpus": corpus, "measure": suite.measure, "beta": loss[0], "gamma": loss[1]}
-        scores = {C: suite.score(trained(loss, C, setting.seed), "dev") for C in suite.Cs}
+        scores = {C: suite.task.score(trained(loss, C, setting.seed), "dev") for C in suite.Cs}
         dev += [{**key, "C": C, "dev": x} for C, x in scores.items()]
         best = max(scores, key=lambda C: scores[C])
         counts = []
@@ -131,7 +127,7 @@ def grid(
             W = trained(loss, best, seed)
             counts.append(suite.counts(W))
             of_test = 100 * counts[-1][:, 0].sum() / counts[-1][:, 1].sum()
-            of_dev = suite.score(W, "dev")
+            of_dev = suite.task.score(W, "dev")
             test.append({**key, "C": best, "seed": seed, "dev": of_dev, "test": of_test})
         found[loss] = np.stack(counts)
         print(test[-1], flush=True)

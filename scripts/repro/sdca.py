@@ -8,7 +8,7 @@ from typing import Any
 from common import Claim, first_at, rows_of, shown
 from measure import Row, Setting, chosen, groups, table
 from plots import draw
-from problems import NAMES, Tagging, certified, follow, primal_of, tagging
+from problems import NAMES, Task, certified, follow, primal_of, tagging
 
 TITLE = "SDCA for CRFs"
 SOURCE = "Le Priol et al. 2018"
@@ -49,7 +49,7 @@ def run(setting: Setting) -> None:
             setting.write(f"sdca-{name}", rows[name])
 
 
-def race(setting: Setting, corpus: str, task: Tagging) -> list[Row]:
+def race(setting: Setting, corpus: str, task: Task) -> list[Row]:
     """Primal values by oracle calls, updates and seconds (figure 4)."""
     rows, passes = [], setting.pick(3, 24, 100) * (2 if corpus == "ocr" else 1)
     for label, (name, params) in METHODS.items():
@@ -72,7 +72,7 @@ def true_gap(opt: Any) -> Row:
     return {"gap": proof.gap, "estimate": estimate, "dual_error": dual - proof.dual}
 
 
-def draws(setting: Setting, task: Tagging) -> list[Row]:
+def draws(setting: Setting, task: Task) -> list[Row]:
     """Certified gaps, and the stale estimate of each, by sampling scheme and its share (figures 2,
     3 and 9)."""
     rows = []
@@ -85,7 +85,7 @@ def draws(setting: Setting, task: Tagging) -> list[Row]:
     return rows
 
 
-def precisions(setting: Setting, task: Tagging) -> list[Row]:
+def precisions(setting: Setting, task: Task) -> list[Row]:
     rows = []
     for value in PRECISIONS:
         opt = task.optimizer("sdca", dual="exact", precision=value)
@@ -95,7 +95,7 @@ def precisions(setting: Setting, task: Tagging) -> list[Row]:
     return rows
 
 
-def to_gap(setting: Setting, task: Tagging, dual: str) -> Row:
+def to_gap(setting: Setting, task: Task, dual: str) -> Row:
     """Epochs and seconds to a certified gap of 1e-4, and bytes of the dual variables."""
     opt, level = task.optimizer("sdca", dual=dual), setting.pick(1.0, 1e-4)
     found: Row = {"dual": dual}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +14,7 @@ from numba import njit
 from turbotag import losses
 from turbotag.corpus import trees
 from turbotag.corpus.hashing import Interner, KeyTable, hash_strings
-from turbotag.corpus.reader import Block, read
+from turbotag.corpus.reader import Block, Source, read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
 from turbotag.features import compact, templates
@@ -277,11 +278,47 @@ def _localise(rows, ends, stamp, seen, number):
 
 @dataclass
 class ArcTask:
-    """The problem of scoring arcs, its feature table, and UAS on dev for weights."""
+    """The problem of scoring arcs, the table of its features, UAS on dev for weights, and what
+    scores weights on a treebank."""
 
     problem: ArcProblem
     table: KeyTable
     dev_score: Callable[[np.ndarray], float] | None
+    scorer: Callable[[Source], TreeScorer]
+
+
+class TreeScorer:
+    """Scores weights of arcs on a treebank; the features of its arcs are looked up once."""
+
+    def __init__(self, training: ParserTraining, table: KeyTable, bank: Treebank):
+        scanner = training.scanner
+        self.training, self.bank, self.words = training, bank, words_of(bank.block)
+        self.arcs = candidates(bank, training.parser(), scanner, False)
+        self.features = arc_rows(bank, scanner.keys, self.arcs, table)
+
+    def heads(self, weights: np.ndarray) -> np.ndarray:
+        """(words,) heads of the best trees."""
+        training = self.training
+        options, scanner, single_root = training.options, training.scanner, training.single_root
+        if not scanner.parts:
+            return best_trees(self.features, weights, options.decoder, single_root)
+        return believed_trees(
+            self.features,
+            weights,
+            training.loss.beta,
+            single_root,
+            scanner.all_siblings,
+            approximation(options),
+            options.decoder != "nonprojective",
+        )
+
+    def score(self, weights: np.ndarray) -> AttachmentScore:
+        bank = self.bank
+        return score_trees(bank.heads, self.heads(weights), bank.sentences, *self.words)
+
+    def main(self, weights: np.ndarray) -> float:
+        """UAS without PUNCT."""
+        return self.score(weights).main
 
 
 class ParserTraining:
@@ -508,37 +545,32 @@ class ParserTraining:
             f"{features.ends.size / bank.heads.size:.1f} parts a word, "
             f"{features.nbytes / 1e6:.0f} MB"
         )
-        beta, gamma = self.loss.beta, self.loss.gamma
-        common = features, bank.heads, table.size, beta, gamma
-        approximate = approximation(options)
+        common = features, bank.heads, table.size, self.loss.beta, self.loss.gamma
         problem = ArcProblem(*common, options.decoder, self.single_root)
         if self.scanner.parts:
             kind = BoundProblem if options.entropy == "convex" else BetheProblem
-            problem = kind(*common, self.single_root, self.scanner.all_siblings, approximate)
+            how = self.scanner.all_siblings, approximation(options)
+            problem = kind(*common, self.single_root, *how)
+
+        def scorer(source: Source) -> TreeScorer:
+            block = read(source, options.format)
+            held_out = read_treebank(block, self.scanner, False)
+            if options.supertags:
+                held_out.matrix = parser.matrix(block, self.scanner)
+            return TreeScorer(self, table, held_out)
+
         if not self.dev:
-            return ArcTask(problem, table, None)
-        found = candidates(self.dev, parser, self.scanner, False)
-        self._report("dev", self.dev, found)
-        dev_features = arc_rows(self.dev, extract, found, table)
-        forms, upos = words_of(self.dev.block)
-        gold, sentences = self.dev.heads, self.dev.sentences
+            return ArcTask(problem, table, None, scorer)
+        dev = TreeScorer(self, table, self.dev)
+        self._report("dev", self.dev, dev.arcs)
+        return ArcTask(problem, table, dev.main, scorer)
 
-        def dev_score(W: np.ndarray) -> float:
-            if self.scanner.parts:
-                heads = believed_trees(
-                    dev_features,
-                    W,
-                    beta,
-                    self.single_root,
-                    self.scanner.all_siblings,
-                    approximate,
-                    options.decoder != "nonprojective",
-                )
-            else:
-                heads = best_trees(dev_features, W, options.decoder, self.single_root)
-            return score_trees(gold, heads, sentences, forms, upos).main
-
-        return ArcTask(problem, table, dev_score)
+    def up_to_arcs(self) -> None:
+        """Train the stages that the arcs stand on."""
+        if self.options.supertags:
+            self.supertag()
+        if self.options.prune:
+            self.prune()
 
     def score(self, trace: Trace) -> Fitted:
         task = self.arc_problem()
@@ -758,10 +790,7 @@ def train_parser(
     check_parse(options)
     with store.held(output):
         training = ParserTraining(options, output, echo, resume, checkpoint_seconds)
-        if options.supertags:
-            training.supertag()
-        if options.prune:
-            training.prune()
+        training.up_to_arcs()
         fitted = training.score(trace or Trace())
         labelled = training.label() if options.labels else None
         header = training.header
@@ -775,6 +804,15 @@ def train_parser(
         parser.save(output)
         training.progress.remove()
         return parser, fitted.result
+
+
+def problem(options: Options, echo: Echo = lambda line: None) -> ArcTask:
+    """The problem of scoring arcs that `train_parser` solves with these options, for trying
+    optimizers on it: the stages before it are trained, nothing is written."""
+    check_parse(options)
+    training = ParserTraining(options, os.devnull, echo)
+    training.up_to_arcs()
+    return training.arc_problem()
 
 
 # ---- Scores ------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from turbotag import losses
 from turbotag.corpus import schemes
 from turbotag.corpus.hashing import KeyTable
-from turbotag.corpus.reader import Block
+from turbotag.corpus.reader import Block, Source
 from turbotag.errors import DataError, UsageError
 from turbotag.features import templates
 from turbotag.features.extract import Extractor
@@ -178,9 +180,7 @@ def train(
 
     A checkpoint stands at output + '.checkpoint' while training runs and is removed at its end.
     """
-    check(options)
-    if options.template and reads_attributes(options.template):
-        options = replace(options, format="crfsuite")
+    options = checked(options)
     with store.held(output):
         setup = prepare(options, echo)
         problem = setup.problem
@@ -188,11 +188,8 @@ def train(
         progress = Progress(output, mark, checkpoint_seconds, resume, echo)
         scorer = None
         if options.dev:
-            target = None if setup.extractor.attributes else column_name(setup.corpus)
-            dev = read_gold(options, options.dev, target)
-            draft = setup.tagger(make_header(options, setup, command), np.zeros(problem.shape))
-            scorer = DevScorer(draft, dev)
-            echo(held_out(dev.block))
+            scorer = DevScorer(options, setup, options.dev)
+            echo(held_out(scorer.dev.block))
         start = None
         if options.init:
             start = warm_start(options.init, setup.labels, setup.features.keys, problem.shape)
@@ -219,24 +216,56 @@ def train(
         return model, fitted.result
 
 
+def checked(options: Options) -> Options:
+    """Options that are legal; where templates take attributes, they say that the file has some."""
+    check(options)
+    if options.template and reads_attributes(options.template):
+        return replace(options, format="crfsuite")
+    return options
+
+
 def reads_attributes(template: str) -> bool:
     """Whether templates take the attributes of a CRFsuite file."""
     return () in templates.parse(templates.load(template), template)
 
 
+@dataclass
+class Task:
+    """The problem of a tagger, for trying optimizers on it: the keys of its features, a row of
+    weights each, and what scores weights on a gold file."""
+
+    problem: ChainProblem
+    keys: np.ndarray
+    scorer: Callable[[Source], DevScorer]
+
+
+def problem(options: Options, echo: Echo = lambda line: None) -> Task:
+    """The problem that `train` solves with these options; nothing is written."""
+    options = checked(options)
+    setup = prepare(options, echo)
+    return Task(setup.problem, setup.features.keys, partial(DevScorer, options, setup))
+
+
 class DevScorer:
-    """Scores weights on the dev set; its features are looked up once."""
+    """Scores weights on a gold file; its features are looked up once."""
 
-    def __init__(self, tagger: Tagger, dev: Corpus):
-        self.tagger, self.dev = tagger, dev
-        self.rows = tagger.rows(dev.block, tagger.extractor)
+    def __init__(self, options: Options, setup: Setup, source: Source):
+        target = None if setup.extractor.attributes else column_name(setup.corpus)
+        self.dev = read_gold(options, source, target)
+        header = make_header(options, setup, "")
+        self.tagger = setup.tagger(header, np.zeros(setup.problem.shape))
+        self.rows = self.tagger.rows(self.dev.block, self.tagger.extractor)
 
-    def score(self, weights: np.ndarray) -> Score:
+    def tags(self, weights: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """(strings, the words' ids among them) of the best tags."""
         self.tagger.set_weights(weights.astype(np.float32))
         sentences = self.dev.block.sentences
         tags = self.tagger.viterbi(self.tagger.score_rows(self.rows), sentences)
-        strings, ids = self.tagger.output_labels(tags, sentences)
-        return score_tags(self.dev, strings, ids, self.tagger.header["scheme"] is not None)
+        return self.tagger.output_labels(tags, sentences)
+
+    def score(self, weights: np.ndarray) -> Score:
+        found = self.tags(weights)
+        return score_tags(self.dev, *found, self.tagger.header["scheme"] is not None)
 
     @property
     def measure(self) -> str:
