@@ -19,7 +19,7 @@ from tests.tree_oracles import draw, is_projective, is_tree, trees
 from turbotag.structures import chain
 
 BETAS = (1.0, 0.3, 3.0)
-DRAWS = 20_000
+DRAWS = 5_000
 both = pytest.mark.parametrize("single_root", [False, True])
 
 

@@ -103,7 +103,7 @@ KINDS = [("next",), ("grand",), ("both",), ("next", "grand"), ("grand", "both")]
 def test_arc_sets_without_loops(kinds):
     """Any set of arcs counts, and factors form a forest: all beliefs are the marginals."""
     sizes = []
-    for seed in range(25):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         s = forest(rng, int(rng.integers(2, 6)), 9, "both" in kinds, kinds)
         scale, beta = rng.choice([0.5, 2.0]), rng.choice([0.5, 1.0, 3.0])
