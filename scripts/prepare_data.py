@@ -43,8 +43,7 @@ import penn
 
 import turbotag
 from turbotag.corpus import schemes
-from turbotag.corpus.formats import CONLLU
-from turbotag.corpus.hashing import Interner
+from turbotag.corpus.formats import CONLLU, Conll
 from turbotag.corpus.reader import Block, from_bytes, open_binary, read
 from turbotag.corpus.trees import read_heads
 from turbotag.corpus.writer import Edits
@@ -164,13 +163,12 @@ def ner_file(path: str, file: str, remarks: list[str]) -> Result:
     edits, tags = Edits(block), Counter[str]()
     written: list[str] = []
     for column in (2, 3):
-        interner = Interner()
-        ids = block.ids(column, interner)
+        strings, ids = block.column(column)
         if column == 3:
-            tags = entities(block, interner.strings, ids, remarks)
-        elif schemes.parse(interner.strings) is None:
+            tags = entities(block, strings, ids, remarks)
+        elif schemes.parse(strings) is None:
             continue
-        names, new = schemes.convert(interner.strings, ids, block.sentences, "iob2")
+        names, new = schemes.convert(strings, ids, block.sentences, "iob2")
         edits.replace(column, names, new)
         written = [names[i] for i in new.tolist()]
     counts = {"sentences": block.n_sentences, "tokens": block.n_tokens}
@@ -228,7 +226,7 @@ def treebank(file: str, source: Source, data: bytes, block: Block) -> Result:
     """A tree for each sentence of the block, or an error that names the line."""
     heads = read_heads(block)
     counts = {"sentences": block.n_sentences, "tokens": block.n_tokens}
-    return Result(file, source, data, block.strings(1), counts, heads)
+    return Result(file, source, data, block.strings(Conll.WORD), counts, heads)
 
 
 def split_words(text: str, path: str) -> bytes:

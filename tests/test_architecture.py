@@ -76,6 +76,19 @@ def test_modules_import_no_circles():
     assert list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names a circle
 
 
+COLUMNS = {"column", "ids", "strings", "spans", "filled", "replace", "put"}  # methods that take one
+
+
+def test_columns_have_names():
+    """No column is a bare number, as in block.strings(3)."""
+    for path in (ROOT / "turbotag").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                number = isinstance(node.args[0], ast.Constant) and type(node.args[0].value) is int
+                where = f"{path}:{node.lineno}"
+                assert not (node.func.attr in COLUMNS and number), where
+
+
 def test_readme_python_runs():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.S)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.corpus import formats, schemes, text
-from turbotag.corpus.formats import CONLLU
+from turbotag.corpus.formats import CONLLU, Conll
 from turbotag.corpus.reader import Block, from_bytes, read, stream
 from turbotag.corpus.trees import check_trees, lift, projective_sentences, read_heads
 from turbotag.corpus.writer import Edits
@@ -221,7 +221,7 @@ def raw_text(data: bytes) -> None:
     block = from_bytes(whole, "<text>", CONLLU)
     surface = text.segment(string)
     words = [w for sentence in surface for token in sentence for w in token.words]
-    check(block.strings(1) == words, "words and CoNLL-U differ")
+    check(block.strings(Conll.WORD) == words, "words and CoNLL-U differ")
     check(len(surface) == block.n_sentences, "sentences and CoNLL-U differ")
     last = 0
     for sentence in surface:
@@ -565,6 +565,6 @@ def agrees(data: bytes) -> None:
     except (TurbotagError, conllu.exceptions.ParseException, ValueError):
         return
     theirs = [[str(t["form"]).strip(" ") for t in s if isinstance(t["id"], int)] for s in found]
-    words, cuts = block.strings(1), block.sentences.tolist()
+    words, cuts = block.strings(Conll.WORD), block.sentences.tolist()
     ours = [words[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
     check(ours == [s for s in theirs if s], f"{ours} here, {theirs} by the conllu package")

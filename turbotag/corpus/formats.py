@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 from turbotag.errors import DataError, UsageError
 
@@ -36,22 +37,31 @@ class Format:
 
 ALIASES = {"pos": ("upos",), "cpos": ("upos",), "form": ("word",)}
 
+
+class Conll(IntEnum):
+    """The columns of CoNLL-U, and the last two of CoNLL-X."""
+
+    ID, WORD, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
+    PHEAD, PDEPREL = 8, 9
+
+
 CONLLU = Format(
     "conllu",
-    ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc"),
+    tuple(column.name.lower() for column in Conll),
     blanks=True,
     comments=True,
     ids=True,
 )
 CONLLX = Format(
     "conllx",
-    ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "phead", "pdeprel"),
+    (*CONLLU.columns[: Conll.PHEAD], "phead", "pdeprel"),
     blanks=True,
     comments=True,
     ids=True,
 )
-CONLLX_8 = replace(CONLLX, columns=CONLLX.columns[:8])  # as many files are, without PHEAD, PDEPREL
+CONLLX_8 = replace(CONLLX, columns=CONLLX.columns[: Conll.PHEAD])  # as many files are
 CRFSUITE = Format("crfsuite", ())
+CRFSUITE_LABEL = 0  # the field that is no attribute
 TAGS = ("upos", "xpos")  # columns of parts of speech in CoNLL-U and CoNLL-X
 
 # Names of the columns of CoNLL-2000, -2002 and -2003 files by their number.
@@ -213,7 +223,8 @@ def _conll_width(line: str) -> int:
     if len(by_tabs) == 10 and _is_id(by_tabs[0].strip(" ")):
         return 10
     for width, fields in ((10, by_blanks), (8, by_tabs), (8, by_blanks)):
-        if len(fields) == width and _is_id(fields[0]) and _ARC.fullmatch("\t".join(fields[6:8])):
+        arc = "\t".join(fields[Conll.HEAD : Conll.PHEAD])
+        if len(fields) == width and _is_id(fields[0]) and _ARC.fullmatch(arc):
             return width
     return 0
 

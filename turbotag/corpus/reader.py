@@ -12,12 +12,13 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from turbotag.corpus.formats import (
     CONLLU,
+    Conll,
     Format,
     Naming,
     default_names,
@@ -33,6 +34,13 @@ BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _ID = re.compile(rb"[1-9][0-9]*")
 _SKIPPED_ID = re.compile(rb"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+
+
+class Column(NamedTuple):
+    """The values of one column: that of token t is strings[ids[t]]."""
+
+    strings: list[str]
+    ids: np.ndarray
 
 
 @dataclass
@@ -73,11 +81,16 @@ class Block:
         """One column as integers of `interner`."""
         return interner.ids(self.buf, *self.spans(column))
 
-    def strings(self, column: int) -> list[str]:
-        """One column as Python strings (one object for each distinct value)."""
+    def column(self, column: int) -> Column:
+        """One column as its distinct values and which of them each token has."""
         interner = Interner()
         ids = self.ids(column, interner)
-        return [interner.strings[i] for i in ids.tolist()]
+        return Column(interner.strings, ids)
+
+    def strings(self, column: int) -> list[str]:
+        """One column as Python strings (one object for each distinct value)."""
+        strings, ids = self.column(column)
+        return [strings[i] for i in ids.tolist()]
 
     def filled(self, column: int) -> np.ndarray:
         """(tokens,) whether a word has a value in a column of CoNLL-U: another than _."""
@@ -250,18 +263,16 @@ def _check_ids(block: Block) -> None:
     """CoNLL-U and CoNLL-X: the words of a sentence are numbered 1, 2, 3, ..."""
     if not block.n_tokens:
         return
-    interner = Interner()
-    ids = block.ids(0, interner)
+    strings, ids = block.column(Conll.ID)
     numbers = np.array(
-        [int(s) if _ID.fullmatch(s.encode()) and len(s) < 10 else -1 for s in interner.strings],
-        np.int64,
+        [int(s) if _ID.fullmatch(s.encode()) and len(s) < 10 else -1 for s in strings], np.int64
     )[ids]
     lengths = np.diff(block.sentences)
     expected = np.arange(block.n_tokens) - np.repeat(block.sentences[:-1], lengths) + 1
     wrong = np.flatnonzero(numbers != expected)
     if wrong.size:
         t = int(wrong[0])
-        raise block.error(f"expected ID {expected[t]}, found {interner.strings[ids[t]]!r}", t)
+        raise block.error(f"expected ID {expected[t]}, found {strings[ids[t]]!r}", t)
 
 
 def _check_skipped(raw: bytes, fmt: Format, path: str, line: int) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from turbotag.corpus.formats import Conll
+
 # What a line is: blank, a token, passed through untouched, or the mark of a document; the first and
 # the last end a sentence.
 BLANK, TOKEN, PASS, DOCSTART = range(4)
 
 TAB, NEWLINE, RETURN, SPACE, HASH, DASH, DOT = 9, 10, 13, 32, 35, 45, 46
 ZERO, NINE, EQUALS, UNDERSCORE = 48, 57, 61, 95
-
-
-HEAD, DEPREL = 6, 7  # of CoNLL-U and CoNLL-X
+HEAD, DEPREL = int(Conll.HEAD), int(Conll.DEPREL)
 
 
 @njit(cache=True, nogil=True)

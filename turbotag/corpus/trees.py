@@ -11,7 +11,6 @@ import re
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import Interner
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 
@@ -27,13 +26,12 @@ def read_heads(block: Block, single_root: bool = False) -> np.ndarray:
     column = block.format.index("head")
     if column is None:
         raise DataError("has no column 'head': trees are read from CoNLL-U or CoNLL-X", block.path)
-    interner = Interner()
-    ids = block.ids(column, interner)
-    heads = np.array([_number(s) for s in interner.strings], np.int32)[ids]
+    strings, ids = block.column(column)
+    heads = np.array([_number(s) for s in strings], np.int32)[ids]
     wrong = np.flatnonzero(heads == _NO_NUMBER)
     if wrong.size:
         t = int(wrong[0])
-        text = interner.strings[ids[t]]
+        text = strings[ids[t]]
         raise block.error("head is missing" if text == "_" else f"head {text!r} is not a number", t)
     check_trees(block, heads, single_root)
     return heads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from turbotag.corpus.formats import Conll
 from turbotag.corpus.hashing import pack
 from turbotag.corpus.reader import Block
 from turbotag.corpus.scan import splice
@@ -54,7 +55,7 @@ class Edits:
             self.append(["_"], np.zeros(self.n_tokens, np.int64))
             self.append([s or "_" for s in strings], ids)
             return
-        starts, ends = self.block.spans(9, self._tokens)
+        starts, ends = self.block.spans(Conll.MISC, self._tokens)
         names = {n.split("=")[0] for s in strings for n in s.split("|") if s}
         data = self.block.buf.tobytes()
         if any(f"{name}=".encode() in data for name in names):

@@ -10,6 +10,7 @@ from typing import overload
 import numpy as np
 
 from turbotag.corpus import schemes
+from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import Block
 from turbotag.corpus.text import Token as Surface
 
@@ -111,15 +112,15 @@ PROBABILITIES = {
 
 def document(text: str, surface: list[list[Surface]], block: Block) -> Document:
     """The document of an annotated block, whose words are those of `surface`."""
-    columns = {name: block.strings(at) for name, at in (("form", 1), ("upos", 3), ("xpos", 4))}
-    columns |= {"head": block.strings(6), "label": block.strings(7), "misc": block.strings(9)}
+    shown = Conll.WORD, Conll.UPOS, Conll.XPOS, Conll.HEAD, Conll.DEPREL, Conll.MISC
+    columns = [block.strings(column) for column in shown]
     sentences: list[Sentence] = []
     cuts = block.sentences.tolist()
     conllu = block.buf.tobytes().decode()
     texts = iter(re.findall(r"^# text = (.*)$", conllu, re.MULTILINE))
     for tokens, a, b in zip(surface, cuts, cuts[1:], strict=False):
         spans = [span for token in tokens for span in _spans(token)]
-        rows = zip(*(columns[c][a:b] for c in columns), strict=True)
+        rows = zip(*(column[a:b] for column in columns), strict=True)
         notes: list[dict[str, str]] = []
         found = []
         for i, (form, upos, xpos, head, label, misc) in enumerate(rows):

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from turbotag.corpus.formats import default_names, given_names
-from turbotag.corpus.hashing import Interner
+from turbotag.corpus.formats import Conll, default_names, given_names
 from turbotag.corpus.reader import Block, Source, from_bytes, read
 from turbotag.corpus.schemes import Spans, parse
 from turbotag.corpus.trees import read_heads
@@ -20,7 +19,6 @@ from turbotag.metrics.attachment import Attachment, AttachmentScore, Labels
 from turbotag.metrics.calibration import Calibration, calibrate
 from turbotag.metrics.tags import same_tag
 from turbotag.models.gold import (
-    NOTES,
     Corpus,
     Options,
     Score,
@@ -193,10 +191,9 @@ def _probabilities(block: Block, column: int, name: str = "") -> np.ndarray:
     """(tokens,) from a column, or from its NAME= if there is a name; nan where there is none."""
     if column >= len(block.format.columns):
         return np.full(block.n_tokens, np.nan)
-    interner = Interner()
-    ids = block.ids(column, interner)
+    strings, ids = block.column(column)
     pattern = rf"(?:.*\|)?{name}=([01]\.\d+)(?:\|.*)?" if name else r"([01]\.\d+)"
-    found = (re.fullmatch(pattern, s) for s in interner.strings)
+    found = (re.fullmatch(pattern, s) for s in strings)
     return np.array([float(m[1]) if m else np.nan for m in found])[ids]
 
 
@@ -231,21 +228,19 @@ def _read_predicted(
     if not np.isnan(token).any():
         return found, token, _probabilities(block, n - 1) if n > len(names) + 1 else None
     block.format = replace(block.format, columns=ordinary(n))  # other columns: the last is the tag
-    at, interner = (
-        target_column(block.format, options.task, options.target, found.block.path),
-        Interner(),
-    )
-    ids = block.ids(at, interner)
-    return Corpus(block, at, ids, interner.strings), None, None
+    at = target_column(block.format, options.task, options.target, found.block.path)
+    strings, ids = block.column(at)
+    return Corpus(block, at, ids, strings), None, None
 
 
 def _noted_probabilities(found: Corpus) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Probabilities of tags and of entities in MISC of CoNLL-U."""
     block = found.block
-    token, entity = (_probabilities(block, NOTES, name) for name in ("Prob", "EntityProb"))
+    token, entity = (_probabilities(block, Conll.MISC, name) for name in ("Prob", "EntityProb"))
     if np.isnan(token).all():  # a pipeline names the column
-        name = "Tag" if found.target == NOTES else block.format.columns[found.target].capitalize()
-        token = _probabilities(block, NOTES, f"{name}Prob")
+        target = block.format.columns[found.target]
+        name = "Tag" if found.target == Conll.MISC else target.capitalize()
+        token = _probabilities(block, Conll.MISC, f"{name}Prob")
     return _all_known(token), None if np.isnan(entity).all() else entity
 
 
@@ -290,13 +285,12 @@ class Trees:
         if self.head_probability is not None:
             calibration["heads"] = calibrate(self.head_probability[counted], right[counted])
         if self.labels is not None:
-            interner = Interner()
-            whole = gold.ids(7, interner)
-            names = [[s.split(":")[0] for s in of] for of in (interner.strings, self.labels[0])]
+            strings, whole = gold.column(Conll.DEPREL)
+            names = [[s.split(":")[0] for s in of] for of in (strings, self.labels[0])]
             confusion = _confusion((names[0], whole), (names[1], self.labels[1]), right)
             arcs = right & same_tag(names[0], whole, names[1], self.labels[1])
             if self.label_probability is not None:
-                same = same_tag(interner.strings, whole, *self.labels)[right]
+                same = same_tag(strings, whole, *self.labels)[right]
                 p = self.label_probability[right]
                 calibration["labels of right heads, with subtypes"] = calibrate(p, same)
         return Details(confusion, calibration, self._lengths(counted, right, arcs))
@@ -345,16 +339,17 @@ def compare_trees(
 
 
 def _compare_trees(gold: Block, other: Block) -> Trees:
-    interner = Interner()
-    ids = other.ids(7, interner)
+    labels = other.column(Conll.DEPREL)
     if other.format.name == "conllx":
-        head, label = _probabilities(other, 8), _probabilities(other, 9)
+        head, label = (_probabilities(other, column) for column in (Conll.PHEAD, Conll.PDEPREL))
     else:
-        head, label = (_probabilities(other, 9, name) for name in ("HeadProb", "LabelProb"))
+        head, label = (
+            _probabilities(other, Conll.MISC, name) for name in ("HeadProb", "LabelProb")
+        )
     return Trees(
         gold,
         read_heads(other),
-        None if interner.strings == ["_"] else (interner.strings, ids),
+        None if labels.strings == ["_"] else labels,
         _all_known(head),
         _all_known(label),
     )
@@ -416,12 +411,12 @@ def compare_pipeline(
     found: dict[str, Tagged | Trees] = {}
     for model in stages.models:
         if isinstance(model, Parser):
-            if any(head != "_" for head in gold.strings(6)):
+            if any(head != "_" for head in gold.strings(Conll.HEAD)):
                 found["trees"] = _compare_trees(gold, predicted)
             continue
         right, given = (_stage_tags(block, model) for block in (gold, predicted))
         if right is not None and given is not None:
-            name = model.header["task" if given.target == NOTES else "target"]
+            name = model.header["task" if given.target == Conll.MISC else "target"]
             found[name] = _compare(right, given, strict, *_noted_probabilities(given))
     if not found:
         raise DataError("has nothing that the pipeline predicts", gold.path)
@@ -433,9 +428,8 @@ def _stage_tags(block: Block, tagger: Tagger) -> Corpus | None:
     at = tagger.target(block.format)
     if at is None:
         return noted_tags(block, tagger.header["task"].upper())
-    interner = Interner()
-    ids = block.ids(at, interner)
-    return None if interner.strings == ["_"] else Corpus(block, at, ids, interner.strings)
+    strings, ids = block.column(at)
+    return None if strings == ["_"] else Corpus(block, at, ids, strings)
 
 
 def same_tokens(a: Block, b: Block) -> None:

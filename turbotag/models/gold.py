@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.corpus import schemes
-from turbotag.corpus.formats import Format, Naming, default_names, given_names
-from turbotag.corpus.hashing import Interner
+from turbotag.corpus.formats import Conll, Format, Naming, default_names, given_names
 from turbotag.corpus.reader import Block, Source, display_name, read
 from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
@@ -22,7 +21,6 @@ TASKS = ("ner", "pos", "chunk", "parse")
 SPAN_TASKS = ("ner", "chunk")
 PASSIVE_AGGRESSIVE = ("dca", "mira")  # for them C is the largest step
 CONSTRAINTS = ("none", "decode", "train")
-NOTES = 9  # the column MISC of CoNLL-U
 MANY_TAGS = 300  # more distinct tags than this make the column suspicious
 
 Score = tag_metrics.TagScore
@@ -154,26 +152,25 @@ def read_gold(
         if found is not None:
             return found
     at = target_column(block.format, options.task, asked, display_name(path))
-    interner = Interner()
-    ids = block.ids(at, interner)
-    if "" in interner.strings:
-        t = int(np.flatnonzero(ids == interner.strings.index(""))[0])
+    strings, ids = block.column(at)
+    if "" in strings:
+        t = int(np.flatnonzero(ids == strings.index(""))[0])
         raise block.error("the tag is empty", t)
-    return Corpus(block, at, ids, interner.strings)
+    return Corpus(block, at, ids, strings)
 
 
 def noted_tags(block: Block, note: str) -> Corpus | None:
     """The tags that stand in MISC of CoNLL-U as NOTE=TAG, O where there is none; None if there are
     none at all. So does `predict` write tags that have no column: NER=B-PER."""
-    interner = Interner()
-    ids = block.ids(NOTES, interner)
+    values, ids = block.column(Conll.MISC)
     pattern = re.compile(rf"(?:.*\|)?{re.escape(note)}=([^|]+)(?:\|.*)?")
-    found = [pattern.fullmatch(s) for s in interner.strings]
+    found = [pattern.fullmatch(s) for s in values]
     if not any(found):
         return None
     tags = [m[1] if m else "O" for m in found]
     strings = sorted(set(tags))
-    return Corpus(block, NOTES, np.array([strings.index(t) for t in tags], np.int32)[ids], strings)
+    index = np.array([strings.index(t) for t in tags], np.int32)
+    return Corpus(block, Conll.MISC, index[ids], strings)
 
 
 def column_name(corpus: Corpus) -> str:

@@ -13,7 +13,8 @@ from numba import njit
 
 from turbotag import losses
 from turbotag.corpus import trees
-from turbotag.corpus.hashing import Interner, KeyTable, hash_strings
+from turbotag.corpus.formats import Conll
+from turbotag.corpus.hashing import KeyTable, hash_strings
 from turbotag.corpus.reader import Block, Source, read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
@@ -108,9 +109,8 @@ def read_treebank(block: Block, scanner: Scanner, single_root: bool) -> Treebank
     """Heads and labels of a gold file, checked."""
     matrix = scanner.matrix(block)
     heads = trees.read_heads(block, single_root)
-    interner = Interner()
-    ids = block.ids(7, interner)
-    return Treebank(block, matrix, block.sentences, heads, ids, interner.strings)
+    strings, ids = block.column(Conll.DEPREL)
+    return Treebank(block, matrix, block.sentences, heads, ids, strings)
 
 
 def sort_labels(bank: Treebank) -> list[str]:
@@ -826,8 +826,8 @@ def _has(block: Block, name: str) -> bool:
 
 def words_of(block: Block) -> tuple[list[str], list[str] | None]:
     """Forms, and the universal tags if PUNCT is among them."""
-    tags = block.strings(3)
-    return block.strings(1), tags if any(t == "PUNCT" for t in tags) else None
+    tags = block.strings(Conll.UPOS)
+    return block.strings(Conll.WORD), tags if any(t == "PUNCT" for t in tags) else None
 
 
 def score_parser(parser: Parser, block: Block, decode: str = "viterbi") -> AttachmentScore:
@@ -841,10 +841,6 @@ def score_block(
     gold: Block, heads: np.ndarray, labels: tuple[list[str], np.ndarray] | None
 ) -> AttachmentScore:
     """Heads and labels against those of a gold block."""
-    interner = Interner()
-    ids = gold.ids(7, interner)
-    gold_heads = trees.read_heads(gold)
+    gold_heads, gold_labels = trees.read_heads(gold), gold.column(Conll.DEPREL)
     forms, upos = words_of(gold)
-    return score_trees(
-        gold_heads, heads, gold.sentences, forms, upos, (interner.strings, ids), labels
-    )
+    return score_trees(gold_heads, heads, gold.sentences, forms, upos, gold_labels, labels)

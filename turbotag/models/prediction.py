@@ -11,7 +11,7 @@ from typing import IO
 
 import numpy as np
 
-from turbotag.corpus.formats import given_names
+from turbotag.corpus.formats import CRFSUITE_LABEL, Conll, given_names
 from turbotag.corpus.reader import Block, Source, from_bytes, stream
 from turbotag.corpus.writer import Edits
 from turbotag.errors import UsageError
@@ -20,7 +20,6 @@ from turbotag.models.parser import Parsed, Parser, Scanner
 from turbotag.models.pipeline import Model, Pipeline, filled
 from turbotag.models.tagger import Tagger
 
-HEAD, LABEL, NOTES = 6, 7, 9  # columns of CoNLL-U and CoNLL-X
 Extractors = Extractor | Scanner | list[Extractor | Scanner]
 
 
@@ -168,18 +167,18 @@ def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
     lines of eight columns.
     """
     longest = int(parsed.heads.max())
-    edits.replace(HEAD, [str(h) for h in range(longest + 1)], parsed.heads)
+    edits.replace(Conll.HEAD, [str(h) for h in range(longest + 1)], parsed.heads)
     if parser.labelled:
-        edits.replace(LABEL, parser.labels, parsed.labels)
+        edits.replace(Conll.DEPREL, parser.labels, parsed.labels)
     if parsed.head_probability is None or parsed.label_probability is None:
         return
     each = np.arange(edits.n_tokens)
     head = [f"{p:.4f}" for p in parsed.head_probability.tolist()]
     label = [f"{p:.4f}" for p in parsed.label_probability.tolist()]
     if edits.block.format.name == "conllx":
-        edits.put(8, head, each)
-        if parser.labelled or len(edits.block.format.columns) == 8:
-            edits.put(9, label if parser.labelled else ["_"] * edits.n_tokens, each)
+        edits.put(Conll.PHEAD, head, each)
+        if parser.labelled or len(edits.block.format.columns) == Conll.PHEAD:
+            edits.put(Conll.PDEPREL, label if parser.labelled else ["_"] * edits.n_tokens, each)
         return
     notes = [f"HeadProb={h}" for h in head]
     if parser.labelled:
@@ -248,10 +247,10 @@ def _put_tags(
         if token is not None:
             strings = [f"{strings[i]}:{p}" for i, p in zip(ids.tolist(), token, strict=True)]
             ids = each
-        edits.replace(0, strings, ids)
+        edits.replace(CRFSUITE_LABEL, strings, ids)
     elif fmt.ids:
         notes = [""] * edits.n_tokens
-        if at == NOTES:  # the tag and what is said of it share a column
+        if at == Conll.MISC:  # the tag and what is said of it share a column
             notes = [strings[i] for i in ids.tolist()]
         elif at is not None:
             edits.replace(at, strings, ids)
@@ -265,7 +264,7 @@ def _put_tags(
                 n if p == "_" else f"{n}|EntityProb={p}".lstrip("|")
                 for n, p in zip(notes, entity, strict=True)
             ]
-        if at == NOTES:
+        if at == Conll.MISC:
             edits.replace(at, notes, each)
         elif at is None or token is not None:
             edits.note(notes, each)

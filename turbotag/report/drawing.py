@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from turbotag.corpus import schemes
+from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import Block, Source, read
 from turbotag.corpus.trees import read_heads
 from turbotag.errors import DataError
@@ -150,16 +151,17 @@ def _read(path: Source, format: str | None) -> Block:
 
 def _drawings(block: Block) -> tuple[list[Drawing], bool]:
     """Its sentences, and whether they have entity tags."""
-    words, upos, xpos, labels = map(block.strings, (1, 3, 4, 7))
+    shown = Conll.WORD, Conll.UPOS, Conll.XPOS, Conll.DEPREL
+    words, upos, xpos, labels = map(block.strings, shown)
     tags = upos if _filled(upos) else xpos
-    tree = read_heads(block).tolist() if _filled(block.strings(6)) else None
+    tree = read_heads(block).tolist() if _filled(block.strings(Conll.HEAD)) else None
     notes: list[dict[str, str]] = []
     chances = [""] * block.n_tokens
     if block.format.name == "conllu":
-        notes = [_notes(s) for s in block.strings(9)]
+        notes = [_notes(s) for s in block.strings(Conll.MISC)]
         chances = [n.get("HeadProb", "") for n in notes]
     elif block.format.index("phead") is not None:
-        chances = block.strings(8)
+        chances = block.strings(Conll.PHEAD)
     entities = _entities(block, notes)
     has_tags, has_labels = _filled(tags), tree is not None and _filled(labels)
     drawings = []
