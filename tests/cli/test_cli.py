@@ -340,7 +340,8 @@ def test_killed_training_resumes_to_the_same_bytes(tmp_path, kill):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_is_not_on_disk_is_saved_when_a_signal_comes(tmp_path, number):
     """Long before the first checkpoint is due; and --resume takes other limits as they are."""
-    options = f"train --task ner --train {TRAIN} --dev {DEV} --stop-gap 1e-14 --epochs".split()
+    data = ["--task", "ner", "--train", TRAIN, "--dev", DEV]
+    options = ["train", *data, "--stop-gap", "1e-14", "--epochs"]
     out, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
     process = subprocess.Popen(
         [*TURBOTAG, *options, "1000000", "-o", str(out)],
