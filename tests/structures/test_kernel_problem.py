@@ -7,11 +7,12 @@ import pytest
 
 from tests.structures.problem_conformance import ExactProblem
 from tests.structures.test_chain_problem import instance
+from turbotag.errors import UsageError
 from turbotag.optim.egr import EGR
 from turbotag.optim.sdca import SDCA
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
-from turbotag.structures.kernel_problem import KernelChainProblem, gram_matrix
+from turbotag.structures.kernel_problem import KERNELS, Kernel, KernelChainProblem
 
 LAM = 0.1
 
@@ -38,7 +39,7 @@ def plain(sentences, X, gold, K):
 
 
 class TestKernels(ExactProblem):
-    variants = ({"kernel": "linear"}, {"kernel": "polynomial"}, {"kernel": "rbf"})
+    variants = tuple({"kernel": Kernel(name)} for name in KERNELS)
     test_settle_moves_the_rows_of_one_instance = None  # scores read the rows of all words
 
     def make(self, beta, gamma, kernel):
@@ -75,7 +76,7 @@ def test_linear_kernel_equals_the_plain_form(optimizer):
 @pytest.mark.parametrize("kernel", ["polynomial", "rbf"])
 def test_other_kernels_train_within_the_bound(kernel):
     sentences, X, gold, K = data()
-    problem = KernelChainProblem(sentences, X, gold, K, kernel=kernel)
+    problem = KernelChainProblem(sentences, X, gold, K, kernel=Kernel(kernel))
     opt = EGR(problem, LAM, np.random.default_rng(0))
     gaps = []
     for _ in range(200):
@@ -89,8 +90,8 @@ def test_other_kernels_train_within_the_bound(kernel):
 def test_kernels_are_their_definitions():
     X = np.random.default_rng(1).normal(size=(3, 2))
     x, y = X[0], X[1]
-    assert gram_matrix(X, X, "polynomial", 3, 1.0)[0, 1] == pytest.approx((1 + x @ y) ** 3)
+    assert Kernel("polynomial", 3).gram(X, X)[0, 1] == pytest.approx((1 + x @ y) ** 3)
     expected = math.exp(-float((x - y) @ (x - y)) / (2 * 0.5**2))
-    assert gram_matrix(X, X, "rbf", 2, 0.5)[0, 1] == pytest.approx(expected)
-    with pytest.raises(Exception, match="unknown kernel"):
-        gram_matrix(X, X, "other", 2, 1.0)
+    assert Kernel("rbf", width=0.5).gram(X, X)[0, 1] == pytest.approx(expected)
+    with pytest.raises(UsageError, match="unknown kernel"):
+        Kernel("other")

@@ -8,6 +8,7 @@ direction is spread to the weights in the same way, backwards.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -277,8 +278,7 @@ def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np
     kernel = tree_argmax if decoder == "nonprojective" else projective_argmax
     out = np.empty(arcs.sentences[-1], np.int32)
     w = np.empty(int(np.diff(arcs.firsts).max()))
-    cuts = arcs.sentences.tolist()
-    for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False)):
+    for i, (a, b) in enumerate(itertools.pairwise(arcs.sentences.tolist())):
         first = int(arcs.cuts[a])
         theta = np.empty(int(arcs.cuts[b]) - first)
         scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)

@@ -12,7 +12,7 @@ marginals, so the best split is one at which they agree.
 
 A pair of all siblings, y_i y_j with the score q, is in neither relaxation. It is at most linear,
     q y_i y_j <= q (tau y_i + (1 - tau) y_j)  if q >= 0,    <= -q tau (1 - y_i - y_j)  if q < 0,
-for tau in [0, 1], so its upper end goes into u. `bound` leaves tau where it begins, as a function
+for tau in [0, 1], so this bound goes into u. `bound` leaves tau where it begins, as a function
 that is convex in q must; `maximum` can move it.
 
 Vectors over the parts of the two relaxations are t, u and v of all arcs, then the other parts:
@@ -208,7 +208,7 @@ def _middle(q):
 
 @njit(cache=True, nogil=True)
 def _lean(q, tau, p, u):
-    """Add the linear upper ends of all pairs to u; their constant."""
+    """Add the linear upper bounds of all sibling pairs to u; return the sum of their constants."""
     total = 0.0
     for k in range(q.size):
         u[p.pairs[k, 0]] += q[k] * tau[k]

@@ -10,6 +10,8 @@ unchanged. For small data: G has a number for each pair of words.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from turbotag.errors import UsageError
@@ -18,16 +20,30 @@ from turbotag.structures.chain_problem import ChainProblem
 KERNELS = ("linear", "polynomial", "rbf")
 
 
-def gram_matrix(X: np.ndarray, Y: np.ndarray, kernel: str, degree: int, width: float) -> np.ndarray:
-    """kernel(x, y) for all rows: x'y, (1 + x'y)^degree or exp(-|x - y|^2 / (2 width^2))."""
-    if kernel == "linear":
-        return X @ Y.T
-    if kernel == "polynomial":
-        return (1.0 + X @ Y.T) ** degree
-    if kernel == "rbf":
-        square = (X**2).sum(1)[:, None] + (Y**2).sum(1)[None, :] - 2.0 * X @ Y.T
-        return np.exp(-np.maximum(square, 0.0) / (2.0 * width**2))
-    raise UsageError(f"unknown kernel {kernel!r}: it is one of {', '.join(KERNELS)}")
+@dataclass(frozen=True)
+class Kernel:
+    """x'y, (1 + x'y)^degree or exp(-|x - y|^2 / (2 width^2))."""
+
+    name: str = "linear"
+    degree: int = 2
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in KERNELS:
+            raise UsageError(f"unknown kernel {self.name!r}: it is one of {', '.join(KERNELS)}")
+
+    def gram(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """kernel(x, y) for all rows."""
+        products = X @ Y.T
+        if self.name == "linear":
+            return products
+        if self.name == "polynomial":
+            return (1.0 + products) ** self.degree
+        square = (X**2).sum(1)[:, None] + (Y**2).sum(1)[None, :] - 2.0 * products
+        return np.exp(-np.maximum(square, 0.0) / (2.0 * self.width**2))
+
+
+LINEAR = Kernel()
 
 
 class KernelChainProblem(ChainProblem):
@@ -41,9 +57,7 @@ class KernelChainProblem(ChainProblem):
         n_labels: int,
         beta: float = np.inf,
         gamma: float = 1.0,
-        kernel: str = "linear",
-        degree: int = 2,
-        width: float = 1.0,
+        kernel: Kernel = LINEAR,
     ):
         tokens = X.shape[0]
         # the linear machinery, with one feature for each word: its own row
@@ -52,8 +66,7 @@ class KernelChainProblem(ChainProblem):
         positions = (rows - np.repeat(sentences[:-1], lengths)).astype(np.int32)
         own = sentences.astype(np.int64), rows, positions, np.ones(tokens, np.float32)
         super().__init__(sentences, own, gold, tokens, n_labels, beta, gamma)
-        self.X, self.kernel, self.degree, self.width = X, kernel, degree, width
-        self.G = gram_matrix(X, X, kernel, degree, width)
+        self.X, self.kernel, self.G = X, kernel, kernel.gram(X, X)
 
     def _smooth(self, W: np.ndarray, rows: slice) -> np.ndarray:
         """G W for some words."""
@@ -89,4 +102,4 @@ class KernelChainProblem(ChainProblem):
 
     def score_words(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
         """(words, K) unary scores of new words."""
-        return gram_matrix(X, self.X, self.kernel, self.degree, self.width) @ W[: self.n_attributes]
+        return self.kernel.gram(X, self.X) @ W[: self.n_attributes]

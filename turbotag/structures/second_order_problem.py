@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -37,13 +38,10 @@ class SecondOrderProblem(ArcProblem):
         super().__init__(arcs, gold, n_rows, beta, gamma, "nonprojective", single_root)
         self.structure = "second-order" if self.certified else "loopy"
         self.approximation = approximation
-        cuts = arcs.sentences.tolist()
         self.parts: list[Parts] = []
         self._gold_parts: list[np.ndarray] = []
-        for a, b in zip(cuts, cuts[1:], strict=False):
-            first = arcs.cuts[a]
-            here = arcs.cuts[a : b + 1] - first, arcs.heads[first : arcs.cuts[b]]
-            p = parts.parts(*here, all_siblings)
+        for a, b in itertools.pairwise(arcs.sentences.tolist()):
+            p = _parts(arcs, a, b, all_siblings)
             z = np.empty(parts.size(p))
             parts.indicator(gold[a:b], p, z)
             self.parts.append(p)
@@ -91,6 +89,12 @@ class SecondOrderProblem(ArcProblem):
 
     def radius_sq(self) -> np.ndarray:
         raise UsageError("a second-order parser has no bound of its features: use --sampling gap")
+
+
+def _parts(arcs: Arcs, a: int, b: int, all_siblings: bool) -> Parts:
+    """The parts of the sentence of words a..b-1."""
+    first, end = arcs.cuts[a], arcs.cuts[b]
+    return parts.parts(arcs.cuts[a : b + 1] - first, arcs.heads[first:end], all_siblings)
 
 
 class BetheProblem(SecondOrderProblem):
@@ -203,11 +207,9 @@ def believed_trees(
     or of projective ones."""
     out = np.empty(arcs.sentences[-1], np.int32)
     w = np.empty(int(np.diff(arcs.firsts).max()))
-    cuts, begin = arcs.sentences.tolist(), 0
-    for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False)):
-        first = arcs.cuts[a]
-        here = arcs.cuts[a : b + 1] - first, arcs.heads[first : arcs.cuts[b]]
-        p = parts.parts(*here, all_siblings)
+    begin = 0
+    for i, (a, b) in enumerate(itertools.pairwise(arcs.sentences.tolist())):
+        p = _parts(arcs, a, b, all_siblings)
         theta = np.empty(parts.size(p))
         scores_of(i, begin, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
         begin += theta.size
