@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DATA   ?= corpora
 OUT    := build-demo
 
-.PHONY: help demo test pythons lint wheel lowest models bench optimizers parser second-order pipeline fuzz clean
+.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order pipeline fuzz clean
 
 help:  ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,12 @@ lowest: $(VENV)/.installed  ## run the tests with the oldest dependencies that a
 	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl
 	mkdir dist/lowest/check && cp -r tests data scripts dist/lowest/check
 	dist/lowest/bin/python scripts/lowest.py test --folder dist/lowest/check
+
+# The site, in dist/site: the pages of docs/, which can be read as plain files too, and the Python reference.
+docs: $(VENV)/.installed  ## the Python reference from the docstrings, and all pages as a site: dist/site
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(BIN)/python scripts/reference.py
+	$(BIN)/mkdocs build --strict
 
 # Train the shipped models (about ten minutes): turbotag/pretrained.
 models: $(VENV)/.installed  ## train the shipped models (ten minutes)

@@ -189,6 +189,10 @@ class Tagger(_OnLists):
         tags: Sequence[Sequence[str]],
         dev: tuple[Sequence[Tokens], Sequence[Sequence[str]]] | None = None,
     ) -> Tagger:
+        """Train on sentences and the tags of their tokens.
+
+        dev: sentences and tags that are held out: they choose the best epoch.
+        """
         data = lists.tagged(sentences, tags)
         held_out = lists.tagged(*dev) if dev else None
         settings = options_for(
@@ -315,6 +319,10 @@ class Parser(_OnLists):
         trees: Sequence[Tree],
         dev: tuple[Sequence[Words], Sequence[Tree]] | None = None,
     ) -> Parser:
+        """Train on sentences and their trees.
+
+        dev: sentences and trees that are held out: they choose the best epoch.
+        """
         settings = options_for(
             self.task,
             train=lists.conllu(sentences, trees),

@@ -2,49 +2,21 @@
 
 import atexit
 import functools
-import json
+import os
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tests.cli.server import call
 from turbotag import kernels
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "data" / "demo"
 TURBOTAG = [sys.executable, "-m", "turbotag"]
-SERVER = """
-import json, os, sys
-import turbotag
-turbotag.kernels.tell(lambda line: None)  # tests do not depend on what is compiled already
-from turbotag.cli import draw, eval, inspect, main, models, predict, report, train
-from turbotag.corpus.reader import read
-from turbotag.models import evaluation, gold, parser_training, training
-from turbotag.report import attachment, draw_html, model_card, tables
-
-for task, function, file in (
-    ("ner", training.train, "dev.iob2"), ("parse", parser_training.train_parser, "dev.conllu")
-):
-    model, _ = function(gold.options_for(task, train=sys.argv[1] + file, epochs=1), os.devnull)
-model.parse(read(sys.argv[1] + "dev.conllu"), probabilities=True)
-turbotag.load("en")("Ada flew to Oslo. It didn't rain.")
-for line in sys.stdin:
-    arguments, folder, *files = json.loads(line)
-    child = os.fork()
-    if not child:
-        os.chdir(folder)
-        for to, name in enumerate(files):
-            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), to)
-        sys.argv = ["turbotag", *arguments]
-        try:
-            main.main()
-        except SystemExit as end:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(end.code)  # to take numba apart takes longer than most commands
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
+SERVER = Path(__file__).with_name("server.py")
 
 
 def run_new(*arguments, stdin=None, **options):
@@ -65,24 +37,54 @@ def run_new(*arguments, stdin=None, **options):
 
 def run(*arguments, stdin="", cwd=None):
     """Run a command in a forked process: start-up, which takes a second, is done once for all."""
-    server, folder = _server()
-    files = [folder / name for name in ("in", "out", "err")]
-    for file in files[1:]:
-        file.unlink(missing_ok=True)
-    files[0].write_bytes(stdin if isinstance(stdin, bytes) else stdin.encode())
-    request = [list(map(str, arguments)), str(cwd or Path.cwd()), *map(str, files)]
-    print(json.dumps(request), file=server.stdin, flush=True)
-    code = int(server.stdout.readline())
-    out, err = (file.read_bytes().decode() for file in files[1:])
-    return subprocess.CompletedProcess(arguments, code, out, err)
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        given.write(stdin if isinstance(stdin, bytes) else stdin.encode())
+        given.seek(0)
+        files = [file.fileno() for file in (given, out, err)]
+        code = call(_server(), list(map(str, arguments)), str(cwd or Path.cwd()), files)
+        said = []
+        for file in (out, err):
+            file.seek(0)
+            said.append(file.read().decode())
+    return subprocess.CompletedProcess(arguments, code, *said)
+
+
+def run_shell(line, cwd):
+    """Run a line of bash, in which `turbotag` is a forked process as in `run`."""
+    folder = Path(_server()).parent
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=cwd,
+        env=os.environ | {"PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
 
 
 @functools.cache
 def _server():
+    """The socket of a server, beside which stands a command `turbotag` that is its client."""
     folder = tempfile.TemporaryDirectory()
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    command = [sys.executable, "-c", SERVER, f"{DEMO}/"]
-    server = subprocess.Popen(command, **pipes, text=True, cwd=ROOT, preexec_fn=hear_signals)
+    place = Path(folder.name, "socket")
+    client = shlex.join([sys.executable, "-IS", str(SERVER), str(place)])
+    command = Path(folder.name, "turbotag")
+    command.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+    command.chmod(0o755)
+    server = subprocess.Popen(
+        [sys.executable, str(SERVER), str(place), str(DEMO)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        preexec_fn=hear_signals,
+    )
+    assert server.stdout.readline() == b"ready\n"
 
     def close():
         server.stdin.close()
@@ -90,7 +92,7 @@ def _server():
         folder.cleanup()
 
     atexit.register(close)
-    return server, Path(folder.name)
+    return str(place)
 
 
 def hear_signals():

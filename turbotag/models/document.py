@@ -84,10 +84,12 @@ class Document(Sequence[Sentence]):
 
     @property
     def tokens(self) -> list[Token]:
+        """Those of all sentences."""
         return [t for s in self.sentences for t in s.tokens]
 
     @property
     def entities(self) -> list[Entity]:
+        """Those of all sentences."""
         return [e for s in self.sentences for e in s.entities]
 
     @overload
