@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DATA   ?= corpora
 OUT    := build-demo
 
-.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order pipeline fuzz clean
+.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order calibration pipeline fuzz clean
 
 help:  ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,10 @@ parser: $(VENV)/.installed  ## measure the parser: docs/parser.md (half an hour)
 # Measure second-order parsing (about half an hour): docs/second_order.md.
 second-order: $(VENV)/.installed  ## measure second-order parsing: docs/second_order.md (half an hour)
 	$(BIN)/python scripts/bench_second_order.py tight surrogate race race_full page --data "$(DATA)"
+
+# Measure probabilities: docs/calibration.md.
+calibration: $(VENV)/.installed  ## measure probabilities: docs/calibration.md (a quarter of an hour)
+	$(BIN)/python scripts/bench_calibration.py shipped genres second_model page --data "$(DATA)"
 
 # Measure the shipped models (a quarter of an hour): docs/models.md.
 pipeline: $(VENV)/.installed  ## measure the shipped models: docs/models.md (a quarter of an hour)

@@ -55,7 +55,9 @@ def quarter(setting: Setting, folder: Path) -> Path:
 
 
 def train(source: Path, model: Path, *options: object) -> Run:
-    return run(turbotag("train", "--task", "parse", "--train", source, "-o", model, *options))
+    """Without calibration, which would be a second training."""
+    given = "--task", "parse", "--no-calibration", "--train", source, "-o", model
+    return run(turbotag("train", *given, *options))
 
 
 def conventions(model: Path, gold: Path) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def sizes(setting: Setting) -> str:
         path, out = Path(folder) / "model", Path(folder) / "out.conllu"
         for name in ("en-upos", "en-xpos"):
             options = options_for(**MODELS[name].options(setting.data))
-            options.dev = None
+            options.dev, options.calibration = None, False
             whole, _ = train(options, str(path))
             gold = read_gold(options, str(dev), options.target)
             for drop in (None, 0.0, 0.005, 0.014, 0.03, 0.06):
@@ -107,7 +107,7 @@ def sizes(setting: Setting) -> str:
         run(turbotag("predict", "en-pos", dev, "-o", tagged))
         for drop in (0.002, 0.01, 0.03, 0.05):
             given = MODELS["en-parse"].options(setting.data) | {"drop": drop}
-            train_parser(options_for(**given), str(path))
+            train_parser(options_for(**given, calibration=False), str(path))
             run(turbotag("predict", path, tagged, "-o", out))
             c = evaluate("--task", "parse", dev, out)["conventions"]["nopunct"]
             score = f"{percent(c['uas'])} / {percent(c['las'])}"

@@ -18,6 +18,7 @@ from typing import Any
 
 from corpora import DATA
 
+from turbotag.models.calibrating import calibrate_file
 from turbotag.models.evaluation import compare_model, evaluate_trees
 from turbotag.models.gold import Options, options_for
 from turbotag.models.parser import Parser
@@ -74,13 +75,15 @@ def trees(data: Path, corpus: str, **more: Any) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Recipe:
     """test: the file that its card has scores of; options: what it is trained with, given the data
-    folder; tags: taggers of a parser, with whose tags it is scored too."""
+    folder; tags: taggers of a parser, with whose tags it is scored too, and with those of
+    `held_out` calibrated."""
 
     what: str
     credits: list[str]
     test: str
     options: Callable[[Path], dict[str, Any]]
     tags: tuple[str, ...] = ()
+    held_out: str = ""
 
 
 MODELS = {
@@ -102,6 +105,7 @@ MODELS = {
         "ewt/test.conllu",
         lambda data: trees(data, "ewt", jackknife=5, heads=6, drop=0.03),
         ("en-upos", "en-xpos"),
+        "ewt/dev.conllu",
     ),
     "en-ner": Recipe(
         "persons, organisations and places in English",
@@ -139,10 +143,16 @@ def tag_scores(model: Tagger, options: Options, test: str) -> dict[str, Any]:
 def tree_scores(model: Parser, taggers: list[Any], test: str) -> dict[str, Any]:
     scores = {"test, gold tags": evaluate_trees(test, model).as_dict()}
     if taggers:
-        parsed = io.BytesIO()
-        predict(Pipeline([*taggers, model]), test, parsed)
-        scores["test, predicted tags"] = evaluate_trees(test, parsed.getvalue()).as_dict()
+        parsed = annotated([*taggers, model], test)
+        scores["test, predicted tags"] = evaluate_trees(test, parsed).as_dict()
     return scores
+
+
+def annotated(stages: list[Any], path: str) -> bytes:
+    """A file with what models find in it."""
+    out = io.BytesIO()
+    predict(Pipeline(stages), path, out)
+    return out.getvalue()
 
 
 def make(name: str, data: Path, folder: Path) -> None:
@@ -151,8 +161,12 @@ def make(name: str, data: Path, folder: Path) -> None:
     command, test = f"scripts/make_models.py {name}", str(data / recipe.test)
     model: Tagger | Parser
     if options.task == "parse":
+        options.calibration = not recipe.held_out
         model, _ = train_parser(options, str(out), echo=print, command=command)
         taggers = [load_model(str(folder / f"{t}.model")) for t in recipe.tags]
+        if recipe.held_out:
+            gold, said = annotated(taggers, str(data / recipe.held_out)), recipe.held_out
+            calibrate_file(model, options, gold, f"{said} with predicted tags", print)
         scores = tree_scores(model, taggers, test)
     else:
         options.compact = True

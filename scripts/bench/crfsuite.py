@@ -69,6 +69,7 @@ class Method:
             algorithm, options = self.name.split(",")[0], json.dumps(self.options)
             return worker("crfsuite_train", source, model, algorithm, options)
         given = ["--task", "chunk", "--template", "conll2000", "--train", source, "-q"]
+        given.append("--no-calibration")  # CRFsuite has none
         return turbotag("train", *given, *self.options, *more, "-o", model)
 
 

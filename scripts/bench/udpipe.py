@@ -90,7 +90,9 @@ def model_of(method: str, at: Path) -> Path:
 
 
 def training(train: Path, model: Path, *options: object) -> list[str]:
-    return turbotag("train", "--task", "parse", "--train", train, "-q", "-o", model, *options)
+    """Without calibration, which UDPipe has not."""
+    given = "--task", "parse", "--no-calibration", "--train", train, "-q", "-o", model
+    return turbotag("train", *given, *options)
 
 
 def loaded(system: str, model: Path, source: Path, target: Path, threads: int = 1) -> list[str]:

@@ -51,7 +51,7 @@ def warm(demo):
     from turbotag import kernels
 
     kernels.tell(lambda line: None)  # tests do not depend on what is compiled already
-    from turbotag.cli import draw, eval, inspect, main, models, predict, report, train  # noqa: F401
+    from turbotag.cli import calibrate, draw, eval, inspect, main, models, predict, report, train  # noqa: F401
     from turbotag.corpus.reader import read
     from turbotag.models import evaluation, gold, parser_training, training  # noqa: F401
     from turbotag.report import attachment, draw_html, model_card, tables  # noqa: F401

@@ -39,6 +39,7 @@ def model(tmp_path_factory):
         "until: a certified gap of 0.01 or 200 epochs",
         "gap  dev F1\n",
         "stopped: certified gap ",
+        "calibration, tags: sharpness",
     ):
         assert words in done.stderr
     return path
@@ -56,7 +57,7 @@ assert "numba" not in sys.modules and "numpy" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for command in ("train", "predict", "eval", "inspect"):
+    for command in ("train", "predict", "eval", "calibrate", "inspect"):
         assert command in done.stdout
         assert run_new(command, "--help").returncode == 0
 
@@ -78,6 +79,28 @@ def test_predict_eval_inspect(model, tmp_path):
     assert "B-PER -> I-PER" in shown
     assert json.loads(run("inspect", model, "--json").stdout)["task"] == "ner"
     assert "shortshape[0]" in run("inspect", model, "--templates").stdout
+
+
+def test_calibrate(model, tmp_path):
+    """Another calibration changes probabilities, and nothing else."""
+    other = tmp_path / "other.model"
+    done = run("calibrate", model, TEST, "-o", other)
+    assert done.returncode == 0, done.stderr
+    assert "calibration, entities: sharpness" in done.stderr
+    assert "on test.iob2, 60 sentences" in run("inspect", other).stdout
+    assert "on dev.iob2, 60 sentences" in run("inspect", model).stdout
+    headers = [json.loads(run("inspect", m, "--json").stdout) for m in (model, other)]
+    before, after = (h.pop("calibration") for h in headers)
+    assert before != after
+    assert headers[0] == headers[1]
+    for more, same in (("", True), ("--marginals", False)):
+        made = [run("predict", m, TEST, *more.split()).stdout for m in (model, other)]
+        assert (made[0] == made[1]) == same
+    shown = [run("inspect", m, "--label", "B-PER").stdout for m in (model, other)]
+    assert shown[0].splitlines()[-5:] == shown[1].splitlines()[-5:]  # features still have names
+    one_sentence(run("calibrate", model, DEMO / "test.conllu", "-o", other), 1, "no column")
+    one_sentence(run("calibrate", "en-parse", TEST, "-o", other), 1, "CoNLL-U or CoNLL-X")
+    one_sentence(run("calibrate", model, TEST, "-o", tmp_path / "no" / "x"), 1, "no")
 
 
 def test_plain_tokens_from_a_pipe(model):

@@ -80,9 +80,8 @@ def short(folder):
 def fit(folder, name="m", echo=lambda line: None, **options):
     """(the parser as it was saved, the result of the training of arcs, the parser in memory)."""
     path = str(folder / name)
-    made, result = train_parser(
-        options_for("parse", **{"train": TRAIN, **options}), path, echo=echo
-    )
+    settings = {"train": TRAIN, "calibration": False, **options}
+    made, result = train_parser(options_for("parse", **settings), path, echo=echo)
     return Parser.load(path), result, made
 
 
@@ -576,7 +575,7 @@ def test_tiny_treebanks(folder, short):
 def test_jackknifed_tags(small):
     block, said = read(small), []
     progress = Progress(os.devnull, {}, echo=said.append)
-    other = predicted_tags(block, 3, 1, progress)
+    other, _ = predicted_tags(block, 3, 1, progress)
     assert len(said) == 1  # there are no XPOS tags
     assert "jackknife: upos accuracy" in said[0]
     gold, tags = np.array(block.strings(3)), np.array(other.strings(3))
@@ -584,10 +583,27 @@ def test_jackknifed_tags(small):
     for column in (0, 1, 2, 4, 5, 6, 7, 8, 9):
         assert block.strings(column) == other.strings(column)
     assert other.lines.tolist() == block.lines.tolist()  # comments are still there
-    assert predicted_tags(block, 3, 1, progress).strings(3) == tags.tolist()
-    assert predicted_tags(block, 3, 2, progress).strings(3) != tags.tolist()
+    assert predicted_tags(block, 3, 1, progress)[0].strings(3) == tags.tolist()
+    assert predicted_tags(block, 3, 2, progress)[0].strings(3) != tags.tolist()
     with pytest.raises(DataError, match="has 60 sentences, too few for 61 folds"):
         predicted_tags(block, 61, 1, progress)
+
+
+def test_the_dev_set_of_jackknifed_training_has_predicted_tags(folder, small):
+    """Its features are of tags as raw text will have them; words are counted by the gold ones."""
+    options = options_for("parse", train=small, dev=DEV, jackknife=2, epochs=2)
+    training = ParserTraining(options, os.devnull, lambda line: None)
+    gold, tagged = read(DEV), training.dev.block
+    right = np.array(gold.strings(3)) == np.array(tagged.strings(3))
+    assert 0.6 < right.mean() < 1.0
+    assert gold.strings(7) == tagged.strings(7)
+    model, _ = train_parser(options, str(folder / "jack-dev"))
+    heads = model.parse(tagged).heads
+    assert (heads != model.parse(gold).heads).any()
+    shown = model.header["scores"]["dev"]["conventions"]
+    expected = score_parser(model, gold, tagged=tagged).as_dict()["conventions"]
+    assert shown == expected
+    assert shown["conll18"]["uas"] == pytest.approx(np.mean(heads == read_heads(gold)))
 
 
 def without(column, path, to):

@@ -147,11 +147,13 @@ def test_trees_by_hand(files):
     details = found.details()
     assert details.confusion == {("det", "det"): 1, ("root", "root"): 1}  # PUNCT does not count
     assert details.lengths["1-10"] == Attachment(3, 2, 2)
-    head, label = details.calibration.values()
+    head, label, both = details.calibration.values()
     assert (head.count, head.accuracy) == (3, pytest.approx(2 / 3))
     assert head.ece == pytest.approx((0.1 + 0.0 + 0.3) / 3)
-    assert (label.count, label.accuracy) == (2, 0.5)  # det:a is not det
-    assert "Labels of right heads" in text_of(found)
+    assert (label.count, label.accuracy) == (3, pytest.approx(2 / 3))  # det:a is not det
+    assert (both.count, both.accuracy) == (3, pytest.approx(1 / 3))
+    assert both.probability == pytest.approx((0.5 + 0.5 + 0.3) / 3)
+    assert "Heads and labels" in text_of(found)
     bare = [s.replace("A=b|HeadProb", "A=b|Odd") for s in (gold, predicted)]
     assert "heads" not in compare_trees(*files(*bare, "conllu")).details().calibration
 
@@ -182,7 +184,7 @@ def test_probabilities_of_a_file_are_those_of_the_model(models, tmp_path):
         assert file.details().lengths == model.details().lengths
         for kind, found in model.details().calibration.items():
             same(found, file.details().calibration[kind])
-        assert len(file.details().calibration) == 2
+        assert len(file.details().calibration) == 3
 
 
 def test_words_of_all_lengths_are_those_of_the_score(models):

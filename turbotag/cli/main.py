@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "Train a tagger or a parser on a CoNLL file.",
     "predict": "Tag or parse a file or standard input.",
     "eval": "Score predictions, or a model, against gold tags or trees.",
+    "calibrate": "Fit a model's probabilities to text that it has not seen.",
     "inspect": "Show what is in a model file.",
     "models": "List the models that are shipped, with their cards.",
     "report": "Plot the traces of training runs.",

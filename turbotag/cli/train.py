@@ -232,6 +232,12 @@ class _Train(click.Command):
     help="parse: how many heads a word keeps at most when arcs are pruned; fewer are faster "
     "[10; with --parts 8].",
 )
+@click.option(
+    "--no-calibration",
+    is_flag=True,
+    help="Leave probabilities as they are: by default they are fitted to --dev or, if there is "
+    "none, to training data that a second model, of a third of it, has not seen.",
+)
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")
 @click.option(
@@ -258,6 +264,7 @@ def command(
     quiet: bool,
     no_labels: bool,
     no_prune: bool,
+    no_calibration: bool,
     parts: str | None,
     task: str,
     **rest: Any,
@@ -296,6 +303,7 @@ def command(
         params={k: v for k, v in given.items() if v is not None},
         labels=not no_labels,
         prune=not no_prune,
+        calibration=not no_calibration,
         parts=names(parts, "--parts") or (),
         **rest,
     )

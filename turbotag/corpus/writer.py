@@ -78,6 +78,8 @@ class Edits:
 
     def apply(self, begin: int, end: int) -> bytes:
         """The bytes begin..end-1 with all replacements, which lie in them, made."""
+        if not self._starts:
+            return self.block.buf[begin:end].tobytes()
         starts, ends = np.concatenate(self._starts) - begin, np.concatenate(self._ends) - begin
         choice = np.concatenate(self._choice)
         if len(self._starts) > 1:
@@ -87,3 +89,13 @@ class Edits:
             raise ValueError("two replacements overlap")
         arena, offsets = pack(self._strings)
         return splice(self.block.buf[begin:end], starts, ends, choice, arena, offsets).tobytes()
+
+
+def sentences_text(block: Block, chosen: np.ndarray) -> bytes:
+    """The token lines of some sentences; chosen: (sentences,) bool."""
+    data, begins = block.buf.tobytes(), block.starts[block.first]
+    sentences = []
+    for s in np.flatnonzero(chosen).tolist():
+        words = range(block.sentences[s], block.sentences[s + 1])
+        sentences.append(b"".join(data[begins[t] : block.line_ends[t]] + b"\n" for t in words))
+    return b"\n".join(sentences)

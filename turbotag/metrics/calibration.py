@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BINS = 10
+LEAST = 1e-6  # a probability below counts as this one, so that one miss does not decide a mean
 
 
 @dataclass
@@ -61,3 +62,8 @@ def calibrate(probability: np.ndarray, right: np.ndarray, bins: int = BINS) -> C
     share = np.bincount(at, right.astype(np.float64), bins) / some
     columns = (edges[:-1], edges[1:], count, mean, share)
     return Calibration([Bin(*b) for b in zip(*(c.tolist() for c in columns), strict=True)])
+
+
+def log_loss(probability: np.ndarray) -> float:
+    """Mean of -log p over the probabilities of right answers; 0 if there are none."""
+    return float(-np.log(np.maximum(probability, LEAST)).sum()) / max(1, probability.size)

@@ -21,7 +21,7 @@ class Token:
 
     id: 1, 2, ... in its sentence; start, end: where it stands in the text (contractions such as
     don't are two words); head: the id of its head, 0 for the root; None is what no model gave.
-    probabilities: of upos, xpos, ner, head, and of the label given the head.
+    probabilities: that upos, xpos, ner, head and label are right, each on its own.
     """
 
     id: int

@@ -24,6 +24,7 @@ from turbotag.models.gold import (
     Score,
     noted_tags,
     read_gold,
+    read_gold_of,
     score_tags,
     target_column,
 )
@@ -138,10 +139,7 @@ def compare_model(
     options: Options, tagger: Tagger, gold_path: Source, strict: bool, probabilities: bool = False
 ) -> Tagged:
     """The tags of a gold file and those that a tagger gives it."""
-    options = replace(options, format=options.format or tagger.input_format)
-    target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
-    note = tagger.header["task"].upper()  # as it is written where there is no column for it
-    gold = read_gold(options, gold_path, options.target or target, tagger.naming, note)
+    gold = read_gold_of(tagger, options, gold_path)
     unknown = [s for s in gold.strings if s not in tagger.labels and not tagger.header["scheme"]]
     if unknown:
         t = int(np.flatnonzero(gold.ids == gold.strings.index(unknown[0]))[0])
@@ -153,8 +151,7 @@ def compare_model(
     is_spans = _are_spans(gold, predicted[0], gold.block.path)
     tagged = Tagged(gold, predicted, is_spans, strict)
     if probabilities:
-        posterior = tagger.posterior(scores, sentences)
-        found = tagger.marginals(scores, sentences, tags, posterior)
+        found = tagger.marginals(scores, sentences, tags)
         tagged.token = found.token
         if found.spans is not None:
             tagged.entity = np.full(tags.size, np.nan)
@@ -262,7 +259,7 @@ def _split_labels(found: Corpus) -> tuple[Corpus, np.ndarray | None, None]:
 @dataclass
 class Trees:
     """Trees of a gold file and predicted ones: heads (tokens,), labels if there are any, and the
-    probabilities of heads and of labels given them, if known."""
+    probabilities that heads and labels are right, if known."""
 
     gold: Block
     heads: np.ndarray
@@ -289,10 +286,13 @@ class Trees:
             names = [[s.split(":")[0] for s in of] for of in (strings, self.labels[0])]
             confusion = _confusion((names[0], whole), (names[1], self.labels[1]), right)
             arcs = right & same_tag(names[0], whole, names[1], self.labels[1])
-            if self.label_probability is not None:
-                same = same_tag(strings, whole, *self.labels)[right]
-                p = self.label_probability[right]
-                calibration["labels of right heads, with subtypes"] = calibrate(p, same)
+            if self.head_probability is not None and self.label_probability is not None:
+                same = same_tag(strings, whole, *self.labels)[counted]
+                p, q = self.head_probability[counted], self.label_probability[counted]
+                calibration["labels, with subtypes"] = calibrate(q, same)
+                # Head and label are mostly wrong together: the less probable one decides.
+                both = calibrate(np.minimum(p, q), right[counted] & same)
+                calibration["heads and labels, by the less probable of the two"] = both
         return Details(confusion, calibration, self._lengths(counted, right, arcs))
 
     def _lengths(

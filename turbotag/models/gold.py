@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
 from turbotag.metrics import tags as tag_metrics
 from turbotag.models.shipped import find
+
+if TYPE_CHECKING:
+    from turbotag.models.tagger import Tagger
 
 TASKS = ("ner", "pos", "chunk", "parse")
 SPAN_TASKS = ("ner", "chunk")
@@ -59,6 +62,7 @@ class Options:
     seed: int = 1
     licence: str = ""
     compact: bool = False
+    calibration: bool = True
     # parse only
     decoder: str = "auto"
     multi_root: bool = False
@@ -171,6 +175,14 @@ def noted_tags(block: Block, note: str) -> Corpus | None:
     strings = sorted(set(tags))
     index = np.array([strings.index(t) for t in tags], np.int32)
     return Corpus(block, Conll.MISC, index[ids], strings)
+
+
+def read_gold_of(tagger: Tagger, options: Options, path: Source) -> Corpus:
+    """Read a file and the column with the tags that a tagger gives."""
+    options = replace(options, format=options.format or tagger.input_format)
+    target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
+    note = tagger.header["task"].upper()  # as it is written where there is no column for it
+    return read_gold(options, path, options.target or target, tagger.naming, note)
 
 
 def column_name(corpus: Corpus) -> str:

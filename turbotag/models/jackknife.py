@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import tempfile
+import os
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from turbotag.corpus.formats import TAGS
 from turbotag.corpus.hashing import pack, unpack
 from turbotag.corpus.reader import Block, from_bytes
-from turbotag.corpus.writer import Edits
+from turbotag.corpus.writer import Edits, sentences_text
 from turbotag.errors import DataError
 from turbotag.models.checkpoints import Arrays, Progress
 from turbotag.models.gold import options_for
+from turbotag.models.tagger import Tagger
 from turbotag.models.training import train
 
 
@@ -26,52 +25,65 @@ def draw_folds(n: int, k: int, seed: int, path: str) -> np.ndarray:
     return np.random.default_rng(seed).permutation(n) % k
 
 
-def predicted_tags(block: Block, k: int, seed: int, progress: Progress) -> Block:
+def predicted_tags(
+    block: Block, k: int, seed: int, progress: Progress, dev: Block | None = None
+) -> tuple[Block, Block | None]:
     """The block with its UPOS and XPOS columns predicted: fold by fold, by a tagger that was
-    trained on the others."""
+    trained on the others. And a dev set, tagged by the tagger of the last fold."""
 
-    def put(tags: np.ndarray, f: int, arrays: Arrays) -> None:
+    def work(column: str, f: int) -> Arrays:
+        tagger = _tagger(block, fold != f, column, seed)
+        held = from_bytes(sentences_text(block, fold == f), block.path, block.format)
+        asked = [held, dev] if dev and f == k - 1 else [held]
+        text, offsets = pack([tagger.labels[t] for b in asked for t in tagger.tag(b).tolist()])
+        return {"text": text, "offsets": offsets}
+
+    def put(tags: np.ndarray, dev_tags: np.ndarray, f: int, arrays: Arrays) -> None:
         words = np.repeat(fold == f, np.diff(block.sentences))
-        tags[words] = np.array(unpack(arrays["text"], arrays["offsets"]))
+        found = np.array(unpack(arrays["text"], arrays["offsets"]))
+        tags[words], rest = found[: words.sum()], found[words.sum() :]
+        dev_tags[: rest.size] = rest
 
     fold = draw_folds(block.n_sentences, k, seed, block.path)
-    edits = Edits(block)
+    edits, dev_edits = Edits(block), Edits(dev) if dev else None
     for column in TAGS:
         at = block.format.index(column)
         assert at is not None
         gold = np.array(block.strings(at))
         if (gold == "_").all():
             continue
-        tags = gold.copy()
+        tags, dev_tags = gold.copy(), np.empty(dev.n_tokens if dev else 0, object)
         for f in range(k):
-            work = partial(_tag, block, fold, f, column, seed)
-            progress.once(f"{column}{f}", work, partial(put, tags, f))
-        strings, ids = np.unique(tags, return_inverse=True)
-        edits.replace(at, strings.tolist(), ids)
+            stage = f"{column}{f}"
+            progress.once(stage, partial(work, column, f), partial(put, tags, dev_tags, f))
+        _put(edits, column, tags)
+        if dev_edits:
+            _put(dev_edits, column, dev_tags)
         right = 100 * np.mean(tags == gold)
         progress.echo(f"jackknife: {column} accuracy {right:.2f} over {k} folds")
-    return from_bytes(edits.text(), block.path, block.format)
+    return _edited(edits), _edited(dev_edits) if dev_edits else None
 
 
-def _tag(block: Block, fold: np.ndarray, f: int, column: str, seed: int) -> Arrays:
-    """Tags of fold f by a tagger trained on the rest, as bytes and their offsets."""
-    with tempfile.TemporaryDirectory() as folder:
-        rest = str(Path(folder) / "rest.conllu")
-        Path(rest).write_bytes(_text(block, fold != f))
-        options = options_for(
-            "pos", train=rest, target=column, format=block.format.name, algorithm="dca", seed=seed
-        )
-        tagger, _ = train(options, str(Path(folder) / "tagger"), checkpoint_seconds=math.inf)
-    held = from_bytes(_text(block, fold == f), block.path, block.format)
-    text, offsets = pack([tagger.labels[t] for t in tagger.tag(held).tolist()])
-    return {"text": text, "offsets": offsets}
+def _put(edits: Edits, column: str, tags: np.ndarray) -> None:
+    at = edits.block.format.index(column)
+    assert at is not None
+    strings, ids = np.unique(tags, return_inverse=True)
+    edits.replace(at, strings.tolist(), ids)
 
 
-def _text(block: Block, chosen: np.ndarray) -> bytes:
-    """The token lines of some sentences."""
-    data, begins = block.buf.tobytes(), block.starts[block.first]
-    sentences = []
-    for s in np.flatnonzero(chosen).tolist():
-        words = range(block.sentences[s], block.sentences[s + 1])
-        sentences.append(b"".join(data[begins[t] : block.line_ends[t]] + b"\n" for t in words))
-    return b"\n".join(sentences)
+def _edited(edits: Edits) -> Block:
+    return from_bytes(edits.text(), edits.block.path, edits.block.format)
+
+
+def _tagger(block: Block, chosen: np.ndarray, column: str, seed: int) -> Tagger:
+    """Trained on some sentences."""
+    options = options_for(
+        "pos",
+        train=sentences_text(block, chosen),
+        target=column,
+        format=block.format.name,
+        algorithm="dca",
+        seed=seed,
+        calibration=False,
+    )
+    return train(options, os.devnull)[0]

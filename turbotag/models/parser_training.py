@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
 from turbotag.features import compact, templates
 from turbotag.features.arcs import SUPER
+from turbotag.interrupts import pending
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
+from turbotag.models.calibrating import calibrate_parser, from_second_model
 from turbotag.models.checkpoints import Arrays, Progress, fingerprint
 from turbotag.models.fitting import Fitted, check, fit, held_out, provenance
 from turbotag.models.gold import Echo, Options
@@ -288,11 +291,12 @@ class ArcTask:
 
 
 class TreeScorer:
-    """Scores weights of arcs on a treebank; the features of its arcs are looked up once."""
+    """Scores weights of arcs on a treebank; the features of its arcs are looked up once. The tags
+    of `gold` tell which words count, as those of the treebank may be predicted."""
 
-    def __init__(self, training: ParserTraining, table: KeyTable, bank: Treebank):
+    def __init__(self, training: ParserTraining, table: KeyTable, bank: Treebank, gold: Block):
         scanner = training.scanner
-        self.training, self.bank, self.words = training, bank, words_of(bank.block)
+        self.training, self.bank, self.words = training, bank, words_of(gold)
         self.arcs = candidates(bank, training.parser(), scanner, False)
         self.features = arc_rows(bank, scanner.keys, self.arcs, table)
 
@@ -361,9 +365,10 @@ class ParserTraining:
         self.scanner = Scanner(texts)
         self._check_columns()
         dev = read(options.dev, options.format) if options.dev else None
+        self.gold_dev = dev
         if options.jackknife:
             read_treebank(block, self.scanner, self.single_root)  # what is wrong is found first
-            block = predicted_tags(block, options.jackknife, options.seed, self.progress)
+            block, dev = predicted_tags(block, options.jackknife, options.seed, self.progress, dev)
         self.bank = self._read(block)
         self.labels = sort_labels(self.bank)
         self.header: dict[str, Any] = {
@@ -557,11 +562,12 @@ class ParserTraining:
             held_out = read_treebank(block, self.scanner, False)
             if options.supertags:
                 held_out.matrix = parser.matrix(block, self.scanner)
-            return TreeScorer(self, table, held_out)
+            return TreeScorer(self, table, held_out, block)
 
         if not self.dev:
             return ArcTask(problem, table, None, scorer)
-        dev = TreeScorer(self, table, self.dev)
+        assert self.gold_dev is not None
+        dev = TreeScorer(self, table, self.dev, self.gold_dev)
         self._report("dev", self.dev, dev.arcs)
         return ArcTask(problem, table, dev.main, scorer)
 
@@ -799,9 +805,16 @@ def train_parser(
         if labelled:
             header["label_certificate"] = labelled.header["certificate"]
         parser = training.parser()
-        if training.dev:
-            header["scores"] = {"dev": score_parser(parser, training.dev.block).as_dict()}
+        if training.dev and training.gold_dev:
+            score = score_parser(parser, training.gold_dev, tagged=training.dev.block)
+            header["scores"] = {"dev": score.as_dict()}
         parser.save(output)
+        if options.calibration:
+            pending.settle(f"{output} is written, but not calibrated")
+            found = _calibration(parser, training)
+            if found:
+                parser.set_calibration(found)
+                parser.save(output)
         training.progress.remove()
         return parser, fitted.result
 
@@ -813,6 +826,15 @@ def problem(options: Options, echo: Echo = lambda line: None) -> ArcTask:
     training = ParserTraining(options, os.devnull, echo)
     training.up_to_arcs()
     return training.arc_problem()
+
+
+def _calibration(parser: Parser, training: ParserTraining) -> dict[str, Any] | None:
+    """Fitted on the dev set, or on training data that another model has not seen."""
+    options, echo = training.options, training.echo
+    if training.dev:
+        dev = training.dev.block
+        return calibrate_parser(parser, dev, Path(dev.path).name, echo)
+    return from_second_model(options, training.block, training.bank.block, train_parser, echo)
 
 
 # ---- Scores ------------------------------------------------------------------------------------
@@ -830,9 +852,11 @@ def words_of(block: Block) -> tuple[list[str], list[str] | None]:
     return block.strings(Conll.WORD), tags if any(t == "PUNCT" for t in tags) else None
 
 
-def score_parser(parser: Parser, block: Block, decode: str = "viterbi") -> AttachmentScore:
-    """Parse a gold file and compare."""
-    parsed = parser.parse(block, decode=decode)
+def score_parser(
+    parser: Parser, block: Block, decode: str = "viterbi", tagged: Block | None = None
+) -> AttachmentScore:
+    """Parse a gold file and compare; tagged: the same sentences, with the tags to be read."""
+    parsed = parser.parse(tagged or block, decode=decode)
     labels = (parser.labels, parsed.labels) if parser.labelled else None
     return score_block(block, parsed.heads, labels)
 

@@ -162,9 +162,8 @@ def parse_block(parser: Parser, block: Block, scanner: Scanner, output: Output) 
 def _put_trees(parser: Parser, edits: Edits, parsed: Parsed) -> None:
     """Heads and labels into their columns; HeadProb= and LabelProb= into MISC of CoNLL-U.
 
-    The label's probability is that given the head. CoNLL-X has no such column: there the
-    probability of the head goes into PHEAD, that of the label into PDEPREL, which are added to
-    lines of eight columns.
+    CoNLL-X has no such column: there the probability of the head goes into PHEAD, that of the label
+    into PDEPREL, which are added to lines of eight columns.
     """
     longest = int(parsed.heads.max())
     edits.replace(Conll.HEAD, [str(h) for h in range(longest + 1)], parsed.heads)
@@ -199,22 +198,15 @@ def tag_block(tagger: Tagger, block: Block, extractor: Extractor, output: Output
 
         return _nbest(block, best)
     sentences = block.sentences
-    posterior = None
-    if output.marginals or output.decode == "posterior":
-        posterior = tagger.posterior(scores, sentences)
-    if output.decode == "posterior":
-        assert posterior is not None
-        tags = tagger.posterior_decode(posterior, sentences)
-    else:
-        tags = tagger.viterbi(scores, sentences)
+    decode = tagger.posterior_decode if output.decode == "posterior" else tagger.viterbi
+    tags = decode(scores, sentences)
     strings, ids = tagger.output_labels(tags, sentences)
     edits = Edits(block)
     if not output.marginals:
         _put_tags(tagger, edits, strings, ids)
         return edits.text()
 
-    assert posterior is not None
-    found = tagger.marginals(scores, sentences, tags, posterior)
+    found = tagger.marginals(scores, sentences, tags)
     token = [f"{p:.4f}" for p in found.token.tolist()]
     entity = ["_"] * block.n_tokens
     if found.spans is not None:

@@ -21,6 +21,7 @@ from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.features.templates import MAX_ATOMS, parse
 from turbotag.models import store
+from turbotag.models.calibration import CALIBRATION, PLAIN, Confidence, confidence_of
 from turbotag.models.checks import PROVENANCE, check_entry, check_names, expect, fitting
 from turbotag.models.tensors import Entries
 from turbotag.structures import chain, chain2
@@ -40,6 +41,7 @@ HEADER = PROVENANCE | {
     "templates": str,
     "gazetteers": [str],
     "compact?": bool,
+    "calibration?": CALIBRATION,
     "scores?": {"*": {"measure": str, "convention": str, "f1?": float, "accuracy?": float}},
 }
 
@@ -90,6 +92,7 @@ class Tagger:
         self.table = KeyTable.of(keys)
         self.extractor = self.new_extractor()
         self.set_weights(weights)
+        self._read_calibration()
         self.mask: Mask = chain.free(len(self.labels))
         if header["constraints"] != "none" and header["scheme"]:
             self.mask = schemes.mask(self.labels, header["scheme"])
@@ -104,6 +107,15 @@ class Tagger:
         self.weights = weights
         self.trans = weights[n : n + K].astype(np.float64)
         self.triple = weights[n + K :].astype(np.float64).reshape(-1, K, K)
+
+    def set_calibration(self, found: dict[str, Any]) -> None:
+        """Take probabilities of tags and entities as `found`, an entry of the header, says."""
+        self.header["calibration"] = found
+        self._read_calibration()
+
+    def _read_calibration(self) -> None:
+        self.confidence = confidence_of(self.header, "tags")
+        self.entity_confidence = confidence_of(self.header, "entities")
 
     def new_extractor(self) -> Extractor:
         """An extractor of its own for each thread: it remembers the words it has seen."""
@@ -193,34 +205,58 @@ class Tagger:
     def _inference(self) -> ModuleType:
         return chain if self.order == 1 else chain2
 
-    def posterior(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
-        """(tokens, K) marginal probabilities."""
-        K = len(self.labels)
+    def posterior(
+        self, scores: np.ndarray, sentences: np.ndarray, confidence: Confidence | None = None
+    ) -> np.ndarray:
+        """(tokens, K) marginal probabilities, by default calibrated."""
+        c, K = confidence or self.confidence, len(self.labels)
         out = np.empty((scores.shape[0], K))
         for a, b in zip(sentences[:-1].tolist(), sentences[1:].tolist(), strict=True):
             theta = self.theta(scores[a:b])
             mu = np.empty_like(theta)
-            self._inference.marginals(theta, *self.mask, 1.0, mu)
+            self._inference.marginals(theta, *self.mask, c.sharpness, mu)
             out[a:b] = mu[: (b - a) * K].reshape(b - a, K)
-        return out
+        mixed: np.ndarray = c.mix(out, 1.0 / K)
+        return mixed
 
-    def posterior_decode(self, posterior: np.ndarray, sentences: np.ndarray) -> np.ndarray:
-        """The sequence with the fewest expected errors among those the mask allows."""
+    def posterior_decode(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """The sequence with the fewest errors that the model itself, not calibrated, expects; among
+        those that the mask allows."""
+        posterior = self.posterior(scores, sentences, PLAIN)
         allowed, start, end = (chain.barred(m).astype(np.float32) for m in self.mask)
         return _viterbi(posterior.astype(np.float32), sentences, allowed, start, end)
 
-    def marginals(
-        self, scores: np.ndarray, sentences: np.ndarray, tags: np.ndarray, posterior: np.ndarray
-    ) -> Marginals:
+    def marginals(self, scores: np.ndarray, sentences: np.ndarray, tags: np.ndarray) -> Marginals:
         """Probability of each tag, and of each span that the tags form: that exactly these words,
         and none beside them, are one entity of this type."""
-        token = posterior[np.arange(tags.size), tags]
-        if not self.header["scheme"]:
+        token = self.posterior(scores, sentences)[np.arange(tags.size), tags]
+        found = self.spans(tags, sentences)
+        if found is None:
             return Marginals(token, None, np.zeros(0))
+        return Marginals(token, found, self.span_probabilities(scores, sentences, tags, found))
+
+    def spans(self, tags: np.ndarray, sentences: np.ndarray) -> schemes.Spans | None:
+        """The spans that tags form, if they are span tags."""
+        if not self.header["scheme"]:
+            return None
+        parsed = schemes.parse(self.labels)
+        assert parsed is not None
+        return schemes.spans(parsed.prefix[tags], parsed.type[tags], sentences)
+
+    def span_probabilities(
+        self,
+        scores: np.ndarray,
+        sentences: np.ndarray,
+        tags: np.ndarray,
+        found: schemes.Spans,
+        confidence: Confidence | None = None,
+    ) -> np.ndarray:
+        """(spans,) by default calibrated."""
+        c = confidence or self.entity_confidence
+        clamp = CLAMP / c.sharpness
         parsed = schemes.parse(self.labels)
         assert parsed is not None
         joins = schemes.joins(parsed)
-        found = schemes.spans(parsed.prefix[tags], parsed.type[tags], sentences)
         probability = np.empty(found.start.size)
         owner = np.searchsorted(sentences, found.start, side="right") - 1
         sentence, theta, log_z, K = -1, np.zeros(0), 0.0, len(self.labels)
@@ -230,26 +266,28 @@ class Tagger:
             first, T = int(sentences[s]), int(sentences[s + 1] - sentences[s])
             if s != sentence:
                 sentence, theta = s, self.theta(scores[first : first + T])
-                log_z = self._inference.log_partition(theta, *self.mask, 1.0)
+                log_z = self._inference.log_partition(theta, *self.mask, c.sharpness)
             clamped = theta.copy()
             u = clamped[: T * K].reshape(T, K)
             for t in range(a, b + 1):
                 keep = u[t - first, tags[t]]
-                u[t - first] -= CLAMP
+                u[t - first] -= clamp
                 u[t - first, tags[t]] = keep
             if a > first:
-                u[a - first - 1, joins[:, tags[a]]] -= CLAMP
+                u[a - first - 1, joins[:, tags[a]]] -= clamp
             if b + 1 < first + T:
-                u[b - first + 1, joins[tags[b]]] -= CLAMP
-            rest = self._inference.log_partition(clamped, *self.mask, 1.0)
+                u[b - first + 1, joins[tags[b]]] -= clamp
+            rest = self._inference.log_partition(clamped, *self.mask, c.sharpness)
             probability[n] = math.exp(min(0.0, rest - log_z))
-        return Marginals(token, found, probability)
+        mixed: np.ndarray = c.mix(probability, 0.0)  # an entity at random is hardly the right one
+        return mixed
 
     def nbest(self, scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         """(paths (m, T), probabilities (m,)) of the best sequences of one sentence, m <= n."""
-        theta = self.theta(scores)
+        (T, K), theta, c = scores.shape, self.theta(scores), self.confidence
         paths, best = self._inference.kbest(theta, *self.mask, n)
-        return paths, np.exp(best - self._inference.log_partition(theta, *self.mask, 1.0))
+        log_z = self._inference.log_partition(theta, *self.mask, c.sharpness)
+        return paths, c.mix(np.exp(c.sharpness * best - log_z), float(K) ** -T)
 
     def output_labels(
         self, tags: np.ndarray, sentences: np.ndarray

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.interrupts import pending
 from turbotag.models import store
+from turbotag.models.calibrating import calibrate_tagger, from_second_model
 from turbotag.models.checkpoints import Progress, fingerprint
 from turbotag.models.fitting import check, check_memory, fit, held_out, provenance
 from turbotag.models.gold import (
@@ -211,6 +213,13 @@ def train(
             if scorer:
                 model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
         model.save(output)
+        if options.calibration:
+            pending.settle(f"{output} is written, but not calibrated")
+            dev_set = scorer.dev if scorer else None
+            found = _calibration(model, options, setup.corpus.block, dev_set, echo)
+            if found:
+                model.set_calibration(found)
+                model.save(output)
         progress.remove()
         pending.settle(f"{output} is written")
         return model, fitted.result
@@ -222,6 +231,15 @@ def checked(options: Options) -> Options:
     if options.template and reads_attributes(options.template):
         return replace(options, format="crfsuite")
     return options
+
+
+def _calibration(
+    model: Tagger, options: Options, block: Block, dev: Corpus | None, echo: Echo
+) -> dict[str, Any] | None:
+    """Fitted on the dev set, or on training data that another model has not seen."""
+    if dev:
+        return calibrate_tagger(model, dev, Path(dev.block.path).name, echo)
+    return from_second_model(options, block, block, train, echo)
 
 
 def reads_attributes(template: str) -> bool:

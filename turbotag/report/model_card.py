@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from turbotag.models.calibration import describe
 from turbotag.models.parser import STAGES, Parser
 from turbotag.models.pipeline import Model
 from turbotag.models.tagger import Tagger
@@ -36,6 +37,7 @@ def card(tagger: Tagger) -> str:
     for name, s in h.get("scores", {}).items():
         value = s.get("f1", s.get("accuracy", math.nan))
         lines.append(f"{name:<12} {s['measure']} {percent(value)}, {s['convention']}")
+    lines += _calibration(h)
     if h["gazetteers"]:
         lines.append("gazetteers   " + ", ".join(h["gazetteers"]))
     return "\n".join([*lines, *_shipped(h)])
@@ -65,8 +67,18 @@ def parser_card(parser: Parser) -> str:
         for c in s["conventions"].values():
             las = "" if c["las"] is None else f", LAS {percent(c['las'])}"
             lines.append(f"{name:<12} UAS {percent(c['uas'])}{las}, {c['convention']}")
+    lines += _calibration(h)
     lines.append("labels       " + " ".join(parser.labels))
     return "\n".join([*lines, *_shipped(h)])
+
+
+def _calibration(h: dict[str, Any]) -> list[str]:
+    """On what the probabilities were fitted, and how."""
+    if "calibration" not in h:
+        return ["calibration  none"]
+    found = h["calibration"]
+    lines = [f"on {found['data']}", *(describe(n, m) for n, m in found["maps"].items())]
+    return [f"{'calibration' if not i else '':<13}{line}" for i, line in enumerate(lines)]
 
 
 def _shipped(h: dict[str, Any]) -> list[str]:
