@@ -176,7 +176,7 @@ class Tagger(_OnLists):
         and drop: what share of the largest weight they leave out; loss, beta, gamma: the loss;
         C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
         max_oracle_calls, max_seconds: when it stops; keep: with dev, the best epoch or the last;
-        init: a model to start from; seed; licence: kept in the model; parameters: of the
+        init: a model to go on from; seed; licence: kept in the model; parameters: of the
         algorithm, such as sampling of sdca.
         """
         if task not in TAG_TASKS:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 
 class Interrupted(BaseException):
-    """A signal that waited, raised when nothing is left to be saved; note: what became of the work,
-    where no checkpoint tells."""
+    """A signal that waited, raised when nothing is left to be saved."""
 
-    def __init__(self, number: int, note: str = ""):
-        super().__init__(number, note)
-        self.number, self.note = number, note
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
 
 
 class Pending:
-    """What a signal has to wait for (`work`, in words; nothing if it is empty), and the number of
-    the one that waits."""
+    """What a signal has to wait for (`work`, in words; nothing if it is empty), the number of the
+    one that waits, and what became of the work that is done (`note`)."""
 
     def __init__(self) -> None:
-        self.work, self.number = "", 0
+        self.work, self.number, self.note = "", 0, ""
 
     def ask(self, number: int) -> bool:
         """For the handler of a signal: whether it is to wait."""
@@ -33,9 +32,10 @@ class Pending:
 
     def settle(self, note: str = "") -> None:
         """Nothing is left to be saved: end here if a signal waits."""
+        self.note = note or self.note
         self.work = ""
         if self.number:
-            raise Interrupted(self.number, note)
+            raise Interrupted(self.number)
 
 
 pending = Pending()  # signals are those of the process, so there is one

@@ -19,7 +19,7 @@ from turbotag.models.evaluation import evaluate_model
 from turbotag.models.gold import Options
 from turbotag.models.prediction import Output, predict
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import train, warm_start
+from turbotag.models.training import train
 
 TREEBANK = str(Path(TRAIN).with_name("train.conllu"))
 
@@ -193,22 +193,6 @@ def test_damaged_files_are_refused(saved, tmp_path):
     store.save_file(str(bad), "tagger", header, arrays)
     with pytest.raises(DataError, match="is damaged"):
         Tagger.load(str(bad))
-
-
-def test_init_from_a_compact_model(full, small, saved, tmp_path):
-    shape = full.weights.shape
-    W = warm_start(str(saved), full.labels, full.keys, shape)
-    rows = small.lookup(full.keys)
-    np.testing.assert_array_equal(W[: full.keys.size][rows >= 0], small.weights[rows[rows >= 0]])
-    assert (W[: full.keys.size][rows < 0] == 0.0).all()
-    np.testing.assert_allclose(W[full.keys.size :], small.trans)
-    # a start near the optimum: the first objective is lower than from nothing
-    first = {}
-    for init in (None, str(saved)):
-        options = Options("ner", TRAIN, algorithm="lbfgs", epochs=1, init=init)
-        _, result = train(options, str(tmp_path / "next"))
-        first[init] = result.certificate.primal
-    assert first[str(saved)] < first[None]
 
 
 def test_on_the_command_line(tmp_path):

@@ -26,7 +26,6 @@ from turbotag.models.parser import Parser, Scanner
 from turbotag.models.parser_training import (
     ParserTraining,
     score_parser,
-    starting_weights,
     train_parser,
 )
 from turbotag.models.pipeline import load
@@ -1046,35 +1045,6 @@ def test_options_of_the_approximation_reach_the_model(folder, small):
     more = Parser({**model.header, "approximation": {"entropy": "bethe"}}, model.arrays)
     some, other = (p.parse(block, probabilities=True).head_probability for p in (model, more))
     assert np.abs(some - other).max() > 1e-3  # beliefs are those of the approximation in the file
-
-
-@pytest.mark.parametrize("algorithm", ["dca", "sdca", "sgd"])
-def test_training_starts_from_another_model(folder, small, algorithm):
-    """From the arcs of a first-order parser, whose weights are then still to be seen."""
-    options = {"train": small, "parts": PAIRS, "algorithm": algorithm, "epochs": 1}
-    options |= {"labels": False, "min_count": 1, "C": 0.03}
-    if algorithm == "sgd":
-        options["params"] = {"eta": 0.01}
-    first = fit(folder, "first", train=small, epochs=4, labels=False, algorithm="dca")[0]
-    plain = fit(folder, "plain", **options)[1]
-    began = fit(folder, "began", init=str(folder / "first"), **options)[1]
-    assert began.certificate.gap >= 0.0
-    training = ParserTraining(options_for("parse", **options), str(folder / "x"), lambda line: None)
-    training.prune()
-    task = training.arc_problem()
-    W = starting_weights(first, task.table)
-    assert W.shape == task.problem.shape == began.weights.shape
-    near, far = (np.corrcoef(W[:, 0], r.weights[:, 0])[0, 1] for r in (began, plain))
-    assert near > far
-    assert near > 0.9 or algorithm == "sdca"  # which starts from the marginals at these weights
-    # its scores of arcs are those that the other parser gives them
-    (a, b), p = next(iter(training.bank)), task.problem.parts[0]
-    theta, E = task.problem.scores(0, W), p.heads.size
-    scores = first.scores(training.bank.matrix[a:b], training.scanner)[p.heads, p.mods]
-    known = scores > -np.inf
-    assert known.sum() > b - a
-    np.testing.assert_allclose(theta[:E][known], scores[known], atol=1e-4)
-    assert not theta[E:].any()  # it has no parts
 
 
 def test_init_is_refused_if_it_is_no_parser(folder, small):

@@ -303,23 +303,6 @@ def test_delayed_steps_of_sag_equal_dense_ones():
     np.testing.assert_allclose(opt.weights(), W, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", [n for n in ALGORITHMS if n != "egr"])
-def test_warm_start(name):
-    kind = ALGORITHMS[name].losses
-    beta, gamma = (1.0, 0.0) if kind in ("any", "smooth") else (math.inf, 0.0)
-    problem = chain_problem(beta=beta, gamma=gamma)
-    smooth = chain_problem()
-    expected, best = optimum(smooth, LAM)
-    opt = algorithm(name)(problem, LAM, rng())
-    opt.start(best)
-    if math.isfinite(beta):
-        assert certify_primal(problem, LAM, opt.weights()).primal == pytest.approx(
-            expected, abs=1e-6
-        )
-    opt.epoch()
-    opt.close()
-
-
 def test_limits_on_oracle_calls_and_seconds():
     problem = chain_problem()
     opt = SDCA(problem, LAM, rng())

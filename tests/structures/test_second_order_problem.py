@@ -232,7 +232,7 @@ def test_bethes_loss_can_be_negative():
     assert min(found) < -0.5
     assert problem.tally()["negative_losses"] >= 1
     dca = DCA(problem, LAM, rng())
-    dca.start(W)
+    dca.W[:] = W
     dca.visit(int(np.argmin(found)))
     np.testing.assert_array_equal(dca.W, W)
 
@@ -402,16 +402,22 @@ def test_the_best_epoch_may_be_one_before_the_splits_were_held():
     assert kept.certificate == ended.certificate
 
 
-def test_start_of_sdca_is_at_given_weights():
-    problem, _ = draw(BoundProblem, 11, 8, 1.0, 1.0)
+def test_weights_may_be_changes_of_given_ones():
+    """The certificate is that of the objective around them, at the splits that were held."""
+    (problem, _), (plain, _) = (draw(BoundProblem, 11, 8, 1.0, 1.0) for _ in range(2))
+    W = rng(1).normal(size=problem.shape)
+    problem.anchor(W)
     opt, gaps = watched(SDCA(problem, LAM, rng()))
-    opt.start(rng(1).normal(size=problem.shape))
-    first = opt.certify()
-    for _ in range(10):
-        opt.epoch()
-    opt.finish()
+    found = run(opt, Limits(60, 1e-6), Trace())
     assert min(gaps) >= -1e-9
-    assert 0.0 <= opt.certify().gap < first.gap
+    assert 0.0 <= found.certificate.gap <= 1e-6
+    plain.restore_splits(problem.splits)
+    whole = objective(plain, LAM, W + found.weights)[0] - objective(plain, LAM, W)[0]
+    square = 0.5 * LAM * (np.vdot(W + found.weights, W + found.weights) - np.vdot(W, W))
+    own = 0.5 * LAM * np.vdot(found.weights, found.weights)
+    start = objective(problem, LAM, np.zeros_like(W))[0]
+    assert found.certificate.primal - start == pytest.approx(whole - square + own, abs=1e-9)
+    assert found.certificate.primal < start
 
 
 # ---- Decoding ------------------------------------------------------------------------------------

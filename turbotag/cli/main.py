@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> None:
         e.show()
         sys.exit(e.exit_code)
     except Interrupted as e:
-        _end(e.number, e.note)
+        _end(e.number)
     except (click.Abort, KeyboardInterrupt):
         click.echo("turbotag: interrupted", err=True)
         sys.exit(130)
@@ -123,16 +123,14 @@ def _stop(number: int, frame: object) -> None:
         _end(number)
 
 
-def _end(number: int, note: str = "") -> None:
-    """End this process for a signal, with a sentence and without temporary files.
-
-    note: what became of the command's work; by default what its `parting` says.
-    """
+def _end(number: int) -> None:
+    """End this process for a signal, with a sentence that tells what became of its work, and
+    without temporary files."""
     _on_signals(signal.SIG_IGN)
     try:
         store = sys.modules.get("turbotag.models.store")
         getattr(store, "remove_unfinished", lambda: None)()
-        notes = [note] if note else [part for say in parting if (part := say())]
+        notes = [pending.note] if pending.note else [part for say in parting if (part := say())]
         _last_words("; ".join([_word(number), *notes]))
         atexit._run_exitfuncs()
     finally:

@@ -147,8 +147,8 @@ class _Train(click.Command):
 @click.option(
     "--init",
     metavar="MODEL",
-    help="Start from the weights of another model, a file or a shipped one; a parser's arcs, say "
-    "of a first-order parser.",
+    help="Go on from another model, by file or name: its features and labels are kept, and the "
+    "regulariser pulls towards its weights in place of 0 (docs/howto/continue.md).",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option(

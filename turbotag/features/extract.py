@@ -222,6 +222,27 @@ class Extractor:
         names = {c: i.strings for c, i in self.interners.items() if c != "attribute"}
         return {**names, "attribute": self._attribute_names} if self.attributes else names
 
+    def adopt(
+        self, other: Extractor, origins: np.ndarray, vocabulary: dict[str, list[str]]
+    ) -> tuple[np.ndarray, dict[str, list[str]]]:
+        """What `describe` needs to name another extractor's features, whose templates are among
+        ours: its `origins` in our numbers, and our vocabulary with their values at its end."""
+        names = {column: list(values) for column, values in self.vocabulary().items()}
+        numbers = {
+            c: _numbered(values, names.setdefault(c, [])) for c, values in vocabulary.items()
+        }
+        ours = {text(t): j for j, t in enumerate(self.templates)}
+        out = origins.copy()
+        for j, template in enumerate([*other.templates, None]):
+            rows = np.flatnonzero(origins[:, 0] == j)
+            out[rows, 0] = len(ours) if template is None else ours[text(template)]
+            read = ["attribute"] if template is None else [atom.column for atom in template]
+            for n, column in enumerate(read, 1):
+                if column in numbers:  # neither a flag nor a gazetteer
+                    old = origins[rows, n]
+                    out[rows, n] = np.where(old >= 0, numbers[column][np.maximum(old, 0)], old)
+        return out, names
+
     def check_origins(self, origins: np.ndarray, vocabulary: dict[str, list[str]]) -> None:
         """ValueError unless `describe` can name all rows."""
         which = origins[:, 0]
@@ -273,6 +294,16 @@ class Occurrences:
     ):
         self.token, self.keys, self.values = token, keys, values
         self.which, self.ids = which, ids
+
+
+def _numbered(values: list[str], names: list[str]) -> np.ndarray:
+    """Where values are in `names`, to whose end those missing are added."""
+    at = {name: n for n, name in enumerate(names)}
+    for value in values:
+        if value not in at:
+            at[value] = len(names)
+            names.append(value)
+    return np.array([at[value] for value in values], np.int32)
 
 
 def _with_gazetteers(templates: list[Template], gazetteers: list[Gazetteer]) -> list[Template]:

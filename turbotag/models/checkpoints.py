@@ -169,6 +169,12 @@ class Progress:
         pending.settle()
         use(arrays)
 
+    def settle(self, note: str) -> None:
+        """The model is written: end here if a signal waits for that. note: says so, and is what
+        is said if one comes later. A model on the way to another one is nothing to speak of."""
+        if self.saves:
+            pending.settle(note)
+
     def remove(self) -> None:
         if self.regular:
             for checkpoint in self.stages.values():

@@ -94,6 +94,7 @@ PROVENANCE = {
     "versions": {"*": str},
     "data": {"name": str, "sha256": str, "sentences": int, "tokens": int},
     "licence": str,
+    "init?": {"name": str, "data": {"name": str, "sentences": int}, "licence": str},
     "algorithm": {"name": str},
     "certificate": {"primal": float, "dual": float, "gap": float},
     "epochs": int,

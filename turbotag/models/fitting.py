@@ -145,7 +145,6 @@ def fit(
     stage: Stage,
     trace: Trace,
     dev: Dev | None = None,
-    start: np.ndarray | None = None,
 ) -> Fitted:
     """Run the optimizer that `options` ask for, from a checkpoint if there is one to resume."""
     chosen = algorithm(options.algorithm)
@@ -163,8 +162,6 @@ def fit(
         for line in describe(optimizer, options.C, stops):
             stage.echo(line)
         saved = stage.saved()
-        if start is not None and not saved:
-            optimizer.start(start)
         result = run(optimizer, stops, trace, dev, stage.saving, saved, stage.checkpoint.path)
         certificate = result.certificate.as_dict()
         if not np.isfinite([*certificate.values()]).all():
@@ -236,7 +233,8 @@ def check_memory(shape: tuple[int, int], sizes: np.ndarray, options: Options) ->
     """
     (rows, K), kept, longest = shape, algorithm(options.algorithm).kept, int(sizes.max())
     twice = options.dev is not None and options.keep == "best"  # the best epoch's state, the last's
-    need = 8.0 * ((1 + twice) * kept * float(sizes.sum()) + COPIES * (rows * K + longest))
+    vectors = (1 + twice) * kept + bool(options.init)  # and the scores of the old model
+    need = 8.0 * (vectors * float(sizes.sum()) + COPIES * (rows * K + longest))
     free = memory.available()
     if need > free:
         less = ", or an algorithm that keeps less, as dca does" if kept else ""

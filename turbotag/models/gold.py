@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -229,9 +229,9 @@ def prepare_tags(corpus: Corpus, options: Options, echo: Echo) -> tuple[str | No
     return wanted, "bilou" if bilou else found.scheme
 
 
-def sorted_labels(corpus: Corpus) -> list[str]:
-    """Labels in alphabetical order, with corpus.ids renumbered to it."""
-    labels = sorted(corpus.strings)
+def sorted_labels(corpus: Corpus, more: Iterable[str] = ()) -> list[str]:
+    """Labels in alphabetical order, with corpus.ids renumbered to it; `more` are among them."""
+    labels = sorted({*corpus.strings, *more})
     at = {label: n for n, label in enumerate(labels)}
     corpus.ids = np.array([at[s] for s in corpus.strings], np.int32)[corpus.ids]
     corpus.strings = labels

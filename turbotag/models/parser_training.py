@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,11 @@ from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
 from turbotag.features import compact, templates
 from turbotag.features.arcs import SUPER
-from turbotag.interrupts import pending
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models import store
 from turbotag.models.calibrating import calibrate_parser, from_second_model
 from turbotag.models.checkpoints import Arrays, Progress, fingerprint
+from turbotag.models.continued import Continued, OldStage, WholeTable, origin
 from turbotag.models.fitting import Fitted, check, fit, held_out, provenance
 from turbotag.models.gold import Echo, Options
 from turbotag.models.jackknife import draw_folds, predicted_tags
@@ -35,11 +35,13 @@ from turbotag.models.parser import (
     MOST_HEADS,
     PACKED,
     PART_FILES,
+    STAGES,
     Parser,
     Scanner,
 )
 from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.base import LOOPY, SECOND_ORDER
+from turbotag.optim.problem import Problem
 from turbotag.optim.run import Dev, Result
 from turbotag.optim.trace import Trace
 from turbotag.structures import pruning, sparse
@@ -116,8 +118,9 @@ def read_treebank(block: Block, scanner: Scanner, single_root: bool) -> Treebank
     return Treebank(block, matrix, block.sentences, heads, ids, strings)
 
 
-def sort_labels(bank: Treebank) -> list[str]:
-    labels = sorted(bank.strings)
+def sort_labels(bank: Treebank, more: Iterable[str] = ()) -> list[str]:
+    """Labels in alphabetical order, `more` among them, with bank.labels renumbered to it."""
+    labels = sorted({*bank.strings, *more})
     at = {label: n for n, label in enumerate(labels)}
     order = np.array([at[s] for s in bank.strings], np.int32)
     bank.labels, bank.strings = order[bank.labels], labels
@@ -161,13 +164,19 @@ def candidates(bank: Treebank, parser: Parser, scanner: Scanner, add_gold: bool)
 Keys = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def index(bank: Treebank, features: Keys, arcs: Candidates, min_count: int) -> KeyTable:
-    """A row for each feature of a gold arc and, if min_count is not 0, for each that is seen on at
-    least so many candidate arcs (or parts)."""
+def index(
+    bank: Treebank, features: Keys, arcs: Candidates, min_count: int, old: OldStage | None = None
+) -> KeyTable:
+    """A row for each feature of a gold arc, for each that `old` has and, if min_count is not 0, for
+    each that is seen on at least so many candidate arcs (or parts)."""
     table = KeyTable(1 << 16)
     for a, b in bank:
         gold = np.arange(b - a + 1), bank.heads[a:b]
         table.insert(features(bank.matrix[a:b], *gold)[0])
+    if old:
+        for a, b in bank:
+            keys = features(bank.matrix[a:b], *arcs.of(a, b))[0]
+            table.insert(keys[old.lookup(keys) >= 0])
     if min_count:
         some = [(a, b) for a, b in bank][:100]
         seen = sum(features(bank.matrix[a:b], *arcs.of(a, b))[0].size for a, b in some)
@@ -212,7 +221,9 @@ class _Pieces:
         return out
 
 
-def arc_rows(bank: Treebank, features: Keys, arcs: Candidates, table: KeyTable) -> Arcs:
+def arc_rows(
+    bank: Treebank, features: Keys, arcs: Candidates, table: KeyTable | WholeTable
+) -> Arcs:
     """The features of all candidate arcs that have a row, numbered within their sentences."""
     seen, number = np.full(table.size, -1, np.int32), np.empty(table.size, np.int32)
     rows, local, ends = _Pieces(), _Pieces(), _Pieces()
@@ -281,28 +292,37 @@ def _localise(rows, ends, stamp, seen, number):
 
 @dataclass
 class ArcTask:
-    """The problem of scoring arcs, the table of its features, UAS on dev for weights, and what
-    scores weights on a treebank."""
+    """The problem of scoring arcs, the table of its features, UAS on dev for weights, what scores
+    weights on a treebank, and what training goes on from."""
 
     problem: ArcProblem
     table: KeyTable
     dev_score: Callable[[np.ndarray], float] | None
     scorer: Callable[[Source], TreeScorer]
+    kept: Continued | None
 
 
 class TreeScorer:
     """Scores weights of arcs on a treebank; the features of its arcs are looked up once. The tags
     of `gold` tell which words count, as those of the treebank may be predicted."""
 
-    def __init__(self, training: ParserTraining, table: KeyTable, bank: Treebank, gold: Block):
+    def __init__(
+        self,
+        training: ParserTraining,
+        table: KeyTable,
+        kept: Continued | None,
+        bank: Treebank,
+        gold: Block,
+    ):
         scanner = training.scanner
-        self.training, self.bank, self.words = training, bank, words_of(gold)
+        self.training, self.bank, self.words, self.kept = training, bank, words_of(gold), kept
         self.arcs = candidates(bank, training.parser(), scanner, False)
-        self.features = arc_rows(bank, scanner.keys, self.arcs, table)
+        whole = WholeTable(table, kept) if kept else table
+        self.features = arc_rows(bank, scanner.keys, self.arcs, whole)
 
     def heads(self, weights: np.ndarray) -> np.ndarray:
-        """(words,) heads of the best trees."""
-        training = self.training
+        """(words,) heads of the best trees, with weights of the training problem."""
+        training, weights = self.training, self.kept.whole(weights) if self.kept else weights
         options, scanner, single_root = training.options, training.scanner, training.single_root
         if not scanner.parts:
             return best_trees(self.features, weights, options.decoder, single_root)
@@ -356,7 +376,7 @@ class ParserTraining:
                 raise DataError(
                     f"'{t}' looks beyond the arc, which only labels can", options.template
                 )
-        self.init = Parser.load(options.init) if options.init else None
+        self.old = Parser.load(options.init) if options.init else None
         self.block = block = read(options.train, options.format)
         mark = fingerprint(options, block)
         self.progress = Progress(output, mark, checkpoint_seconds, resume, echo)
@@ -370,7 +390,8 @@ class ParserTraining:
             read_treebank(block, self.scanner, self.single_root)  # what is wrong is found first
             block, dev = predicted_tags(block, options.jackknife, options.seed, self.progress, dev)
         self.bank = self._read(block)
-        self.labels = sort_labels(self.bank)
+        labelled = self.old is not None and self.old.labelled
+        self.labels = sort_labels(self.bank, self.old.labels if self.old and labelled else ())
         self.header: dict[str, Any] = {
             "task": "parse",
             "labels": self.labels if options.labels else ["_"],
@@ -388,6 +409,7 @@ class ParserTraining:
             self.header["heads"] = options.heads
         self.texts = texts
         self.arrays: Arrays = {}
+        self.old_stages = self._old_stages()
         self.dev = read_treebank(dev, self.scanner, False) if dev else None
         if dev:
             echo(held_out(dev))
@@ -430,11 +452,42 @@ class ParserTraining:
         echo(f"lifted {changed} arcs to make {int(crossed.sum())} sentences projective")
         return bank
 
+    def _old_stages(self) -> dict[str, OldStage]:
+        """Those of a parser to go on from that this one will have too."""
+        if self.old is None:
+            return {}
+        texts = self.old.header["templates"]
+        self.echo(f"going on from a parser of {self.old.header['data']['name']}")
+        for stage in [s for s in texts if s in self.texts]:
+            lost = set(arc_features.parse(texts[stage], stage))
+            lost -= set(arc_features.parse(self.texts[stage], stage))
+            if lost:
+                self.echo(
+                    f"warning: {len(lost)} templates of its stage {stage!r} are not among those of "
+                    f"this training, such as '{min(map(str, lost))}': their weights are of no use"
+                )
+        return {s: OldStage(self.old, s) for s in STAGES if s in texts and s in self.texts}
+
+    def _go_on(
+        self, stage: str, problem: Problem, keys: np.ndarray, classes: list[str] | None = None
+    ) -> Continued | None:
+        """What a stage begins with, if there is a parser to go on from."""
+        if stage not in self.old_stages:
+            return None
+        kept = self.old_stages[stage].continued(keys, classes)
+        kept.begin(problem)
+        self.echo(f"{stage}: {kept}")
+        return kept
+
     def parser(self) -> Parser:
         return Parser(self.header, self.arrays)
 
-    def pack(self, name: str, keys: np.ndarray, weights: np.ndarray) -> Arrays:
+    def pack(
+        self, name: str, keys: np.ndarray, weights: np.ndarray, kept: Continued | None = None
+    ) -> Arrays:
         """A trained stage, without the rows whose weights are all small beside the largest."""
+        if kept:
+            keys, weights = kept.keys, kept.whole(weights)
         size = np.abs(weights).max(axis=1)
         keep = size > DROP[name] * self.options.drop * size.max(initial=0.0)
         rows = np.flatnonzero(keep)
@@ -460,12 +513,12 @@ class ParserTraining:
         options, bank = self.options, self.bank
         n, k = bank.sentences.size - 1, options.supertags
         fold = draw_folds(n, k, options.seed, bank.block.path)
-        names, gold = supertags(bank)
+        names, gold = supertags(bank, self.old.header.get("supertags", []) if self.old else [])
 
         def extract(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
             return self.scanner.supertag_keys(bank.matrix[a:b])
 
-        keys, occurrences = word_features(bank, extract)
+        keys, occurrences = word_features(bank, extract, self.old_stages.get("super"))
         self.echo(f"{keys.size} rows, {len(names)} supertags")
         found, lengths = np.empty_like(gold), np.diff(bank.sentences)
         trained = replace(options, **SUPERTAGGER)
@@ -497,9 +550,11 @@ class ParserTraining:
             found[np.repeat(fold == f, lengths)] = tags
 
         def tagger() -> Arrays:
+            everything = problem(fold >= 0)
+            kept = self._go_on("super", everything, keys, names)
             stage = self.progress.stage("super")
-            fitted = fit(problem(fold >= 0), trained, stage, Trace(self.echo))
-            return self.pack("super", keys, fitted.result.weights)
+            fitted = fit(everything, trained, stage, Trace(self.echo))
+            return self.pack("super", keys, fitted.result.weights, kept)
 
         for f in range(k):
             self.progress.once(f"super{f}", partial(tag_fold, f), partial(put_fold, f))
@@ -519,7 +574,7 @@ class ParserTraining:
         options = replace(self.options, **PRUNER)
         arcs = candidates(self.bank, self.parser(), self.scanner, False)
         extractor = self.scanner.stage["prune"]
-        table = index(self.bank, extractor.keys, arcs, 0)
+        table = index(self.bank, extractor.keys, arcs, 0, self.old_stages.get("prune"))
         features = arc_rows(self.bank, extractor.keys, arcs, table)
         problem = ArcProblem(
             features,
@@ -530,8 +585,9 @@ class ParserTraining:
             self.options.decoder,
             self.single_root,
         )
+        kept = self._go_on("prune", problem, table.keys())
         fitted = fit(problem, options, self.progress.stage("prune"), Trace(self.echo))
-        return self.pack("prune", table.keys(), fitted.result.weights)
+        return self.pack("prune", table.keys(), fitted.result.weights, kept)
 
     def arc_problem(self) -> ArcTask:
         """The arcs themselves, as a training problem."""
@@ -540,7 +596,7 @@ class ParserTraining:
         parser, extract = self.parser(), self.scanner.keys
         arcs = candidates(bank, parser, self.scanner, True)
         self._report("training", bank, arcs)
-        table = index(bank, extract, arcs, options.min_count)
+        table = index(bank, extract, arcs, options.min_count, self.old_stages.get("arc"))
         features = arc_rows(bank, extract, arcs, table)
         n_templates = len(self.scanner.stage["arc"].templates)
         n_templates += sum(len(e.templates) for e in self.scanner.parts.values())
@@ -556,20 +612,21 @@ class ParserTraining:
             kind = BoundProblem if options.entropy == "convex" else BetheProblem
             how = self.scanner.all_siblings, approximation(options)
             problem = kind(*common, self.single_root, *how)
+        kept = self._go_on("arc", problem, table.keys())
 
         def scorer(source: Source) -> TreeScorer:
             block = read(source, options.format)
             held_out = read_treebank(block, self.scanner, False)
             if options.supertags:
                 held_out.matrix = parser.matrix(block, self.scanner)
-            return TreeScorer(self, table, held_out, block)
+            return TreeScorer(self, table, kept, held_out, block)
 
         if not self.dev:
-            return ArcTask(problem, table, None, scorer)
+            return ArcTask(problem, table, None, scorer, kept)
         assert self.gold_dev is not None
-        dev = TreeScorer(self, table, self.dev, self.gold_dev)
+        dev = TreeScorer(self, table, kept, self.dev, self.gold_dev)
         self._report("dev", self.dev, dev.arcs)
-        return ArcTask(problem, table, dev.main, scorer)
+        return ArcTask(problem, table, dev.main, scorer, kept)
 
     def up_to_arcs(self) -> None:
         """Train the stages that the arcs stand on."""
@@ -580,11 +637,11 @@ class ParserTraining:
 
     def score(self, trace: Trace) -> Fitted:
         task = self.arc_problem()
-        start = starting_weights(self.init, task.table) if self.init else None
         dev = Dev(task.dev_score, "UAS", self.options.keep) if task.dev_score else None
         stage = self.progress.stage("arc", more=True)
-        fitted = fit(task.problem, self.options, stage, trace, dev, start)
-        self.add("arc", self.pack("arc", task.table.keys(), fitted.result.weights))
+        fitted = fit(task.problem, self.options, stage, trace, dev)
+        weights = fitted.result.weights
+        self.add("arc", self.pack("arc", task.table.keys(), weights, task.kept))
         return fitted
 
     def _report(self, name: str, bank: Treebank, arcs: Candidates) -> None:
@@ -604,7 +661,7 @@ class ParserTraining:
             heads = bank.heads[a:b]
             return extractor.keys(bank.matrix[a:b], np.arange(b - a + 1), heads, heads)
 
-        keys, occurrences = word_features(bank, extract)
+        keys, occurrences = word_features(bank, extract, self.old_stages.get("label"))
         self.echo(
             f"{len(extractor.templates)} templates, {keys.size} rows, {len(self.labels)} labels"
         )
@@ -618,6 +675,7 @@ class ParserTraining:
             self.loss.gamma,
             order=0,
         )
+        kept = self._go_on("label", problem, keys, self.labels)
         params = {k: v for k, v in options.params.items() if k != "dual"}
         fitted = fit(
             problem,
@@ -625,7 +683,7 @@ class ParserTraining:
             self.progress.stage("label", more=True),
             Trace(self.echo),
         )
-        self.add("label", self.pack("label", keys, fitted.result.weights))
+        self.add("label", self.pack("label", keys, fitted.result.weights, kept))
         return fitted
 
 
@@ -633,10 +691,13 @@ Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def word_features(
-    bank: Treebank, extract: Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+    bank: Treebank,
+    extract: Callable[[int, int], tuple[np.ndarray, np.ndarray]],
+    old: OldStage | None = None,
 ) -> tuple[np.ndarray, Occurrences]:
-    """(keys of the features seen at least LABEL_COUNT times, their occurrences by sentence as in
-    structures/chain_problem); extract(a, b): (keys, ends) of the words a..b-1 of a sentence."""
+    """(keys of the features seen at least LABEL_COUNT times or known to `old`, their occurrences by
+    sentence as in structures/chain_problem); extract(a, b): (keys, ends) of the words a..b-1 of a
+    sentence."""
     flat, at, ends = _Pieces(), _Pieces(), [0]
     for a, b in bank:
         found, end = extract(a, b)
@@ -646,6 +707,8 @@ def word_features(
     table = KeyTable(1 << 16)
     rows, _ = table.insert(flat.joined())
     often = np.bincount(rows, minlength=table.size) >= LABEL_COUNT
+    if old:
+        often |= old.lookup(table.keys()) >= 0
     renumber = np.where(often, np.cumsum(often) - 1, -1).astype(np.int32)
     rows = renumber[rows]
     known = rows >= 0
@@ -682,13 +745,15 @@ def tag_words(sentences, offsets, rows, positions, chosen, W, out):
             out[a + t] = np.argmax(scores[t])
 
 
-def supertags(bank: Treebank) -> tuple[list[str], np.ndarray]:
-    """(names, (words,) ids): the label without its subtype, and where the head is."""
+def supertags(bank: Treebank, more: Sequence[str] = ()) -> tuple[list[str], np.ndarray]:
+    """(names, (words,) ids): the label without its subtype, and where the head is; `more` are among
+    the names."""
     own = np.arange(bank.heads.size) - np.repeat(bank.sentences[:-1], np.diff(bank.sentences)) + 1
     sides = np.where(bank.heads == 0, "0", np.where(bank.heads < own, "L", "R"))
     labels = np.array([label.split(":")[0] for label in bank.strings])[bank.labels]
-    names, ids = np.unique(np.char.add(np.char.add(labels, "/"), sides), return_inverse=True)
-    return names.tolist(), ids.astype(np.int32)
+    found = np.char.add(np.char.add(labels, "/"), sides)
+    names, ids = np.unique(np.concatenate([found, np.array(more, str)]), return_inverse=True)
+    return names.tolist(), ids[: found.size].astype(np.int32)
 
 
 def for_raw_text(text: str) -> str:
@@ -714,13 +779,6 @@ def approximation(options: Options) -> Approximation:
     asked = {"rounds": options.rounds, "damping": options.damping, "tolerance": options.tolerance}
     given: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
     return replace(ROUNDS[options.entropy], **given)
-
-
-def starting_weights(parser: Parser, table: KeyTable) -> np.ndarray:
-    """(rows, 1) weights of another parser's arcs (and parts), 0 for features it does not have."""
-    keys, weights = parser.rows("arc")
-    rows = KeyTable.of(keys).lookup(compact.fold(table.keys()))
-    return np.where(rows >= 0, weights[np.maximum(rows, 0)], 0.0)[:, None]
 
 
 def check_parse(options: Options) -> None:
@@ -802,6 +860,8 @@ def train_parser(
         header = training.header
         header |= provenance(options, training.block, command) | fitted.header
         header["certified"] = fitted.certified
+        if training.old and options.init:
+            header["init"] = origin(options.init, training.old.header)
         if labelled:
             header["label_certificate"] = labelled.header["certificate"]
         parser = training.parser()
@@ -810,7 +870,7 @@ def train_parser(
             header["scores"] = {"dev": score.as_dict()}
         parser.save(output)
         if options.calibration:
-            pending.settle(f"{output} is written, but not calibrated")
+            training.progress.settle(f"{output} is written, but not calibrated")
             found = _calibration(parser, training)
             if found:
                 parser.set_calibration(found)

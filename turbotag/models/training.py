@@ -15,13 +15,13 @@ from turbotag.corpus import schemes
 from turbotag.corpus.hashing import KeyTable
 from turbotag.corpus.reader import Block, Source
 from turbotag.errors import DataError, UsageError
-from turbotag.features import templates
+from turbotag.features import compact, templates
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
-from turbotag.interrupts import pending
 from turbotag.models import store
 from turbotag.models.calibrating import calibrate_tagger, from_second_model
 from turbotag.models.checkpoints import Progress, fingerprint
+from turbotag.models.continued import Continued, continue_tagger, origin
 from turbotag.models.fitting import check, check_memory, fit, held_out, provenance
 from turbotag.models.gold import (
     Corpus,
@@ -50,11 +50,13 @@ class Features:
     origins: np.ndarray
 
 
-def index_features(block: Block, extractor: Extractor) -> Features:
-    """Give every feature of the training data a row."""
+def index_features(block: Block, extractor: Extractor, folded: bool = False) -> Features:
+    """Give every feature of the training data a row; folded: those that a compact model cannot
+    tell apart share one."""
     found = extractor.occurrences(block)
     table = KeyTable(1 << 16)
-    rows, first = table.insert(found.keys)
+    keys = np.maximum(compact.fold(found.keys), np.uint64(1)) if folded else found.keys
+    rows, first = table.insert(keys)
     origins = extractor.origins(found.token[first], found.which[first], found.ids, block.sentences)
     ends = np.searchsorted(found.token, block.sentences)
     start_of = np.repeat(block.sentences[:-1], np.diff(ends))
@@ -64,27 +66,13 @@ def index_features(block: Block, extractor: Extractor) -> Features:
     return Features(table.keys(), (ends, rows, positions, values), origins)
 
 
-def warm_start(
-    path: str, labels: list[str], keys: np.ndarray, shape: tuple[int, int]
-) -> np.ndarray:
-    """Weights of another model for the features and labels that both have, 0 elsewhere."""
-    other = Tagger.load(path)
-    W = np.zeros(shape)
-    shared = [x for x in labels if x in other.labels]
-    mine = np.array([labels.index(x) for x in shared], np.int64)
-    theirs = np.array([other.labels.index(x) for x in shared], np.int64)
-    rows = other.lookup(keys)
-    known = np.flatnonzero(rows >= 0)
-    W[np.ix_(known, mine)] = other.weights[np.ix_(rows[known], theirs)]
-    W[np.ix_(keys.size + mine, mine)] = other.trans[np.ix_(theirs, theirs)]
-    if not shared:
-        raise DataError("shares no label with the training data", path)
-    return W
-
-
 @dataclass
 class Setup:
-    """All that training needs of the files: tags, features and the problem they make."""
+    """All that training needs of the files: tags, features and the problem they make.
+
+    names: (origins, vocabulary) of the model's features, none if it is compact; continued: features
+    and weights of a model to go on from, with those of the data.
+    """
 
     corpus: Corpus
     scheme: str | None
@@ -93,24 +81,42 @@ class Setup:
     extractor: Extractor
     features: Features
     problem: ChainProblem
+    names: tuple[np.ndarray, dict[str, list[str]]] | None
+    continued: Continued | None = None
 
     @property
     def labels(self) -> list[str]:
         return self.corpus.strings
 
+    def continuing(self, old: Tagger, echo: Echo) -> Setup:
+        """The same with weights that are changes of another model's."""
+        kept = continue_tagger(old, self.labels, self.problem.order, self.features.keys)
+        kept.begin(self.problem)
+        new = len(self.labels) - len(old.labels)
+        echo(f"going on from a model of {old.header['data']['name']}: {kept} and {new} labels")
+        names = None
+        if old.origins is not None:
+            alone = old.origins[old.lookup(kept.keys[kept.n :])]
+            origins, vocabulary = self.extractor.adopt(old.extractor, alone, old.vocabulary)
+            names = np.concatenate([self.features.origins, origins]), vocabulary
+        return replace(self, names=names, continued=kept)
+
+    def whole(self, weights: np.ndarray) -> np.ndarray:
+        """The model's weights from those of the problem."""
+        return weights if self.continued is None else self.continued.whole(weights)
+
     def tagger(self, header: dict[str, Any], weights: np.ndarray) -> Tagger:
-        return Tagger(
-            header,
-            self.features.keys,
-            weights.astype(np.float32),
-            self.extractor.gazetteers,
-            self.features.origins,
-            self.extractor.vocabulary(),
-        )
+        """weights: those of `whole`."""
+        keys = self.features.keys if self.continued is None else self.continued.keys
+        given = header, keys, weights.astype(np.float32), self.extractor.gazetteers
+        return Tagger(*given, *(self.names or ()))
 
 
-def prepare(options: Options, echo: Echo) -> Setup:
-    """Read the training file, its templates and gazetteers; extract features."""
+def prepare(options: Options, echo: Echo, old: Tagger | None = None) -> Setup:
+    """Read the training file, its templates and gazetteers; extract features.
+
+    old: a model to go on from; options are those that `going_on` gives.
+    """
     loss = losses.loss(options.loss, options.beta, options.gamma)
     corpus = read_gold(options, options.train)
     block, target = corpus.block, column_name(corpus)
@@ -119,16 +125,13 @@ def prepare(options: Options, echo: Echo) -> Setup:
         f"{block.n_tokens} tokens, tags in column {target!r}"
     )
     scheme, file_scheme = prepare_tags(corpus, options, echo)
-    labels = sorted_labels(corpus)
-
-    attributes = block.format.name == "crfsuite"
-    template = options.template or ("attributes" if attributes else options.task)
-    text = templates.load(template)
-    gazetteers = [Gazetteer.read(n, p) for n, p in sorted(options.gazetteers.items())]
-    extractor = Extractor(templates.parse(text, template), gazetteers)
+    labels = sorted_labels(corpus, old.labels if old else ())
+    text, extractor = prepare_features(options, block, old)
     if any(block.format.index(c) == corpus.target for c in extractor.columns):
-        raise UsageError(f"template {template!r} reads column {target!r}, which is to be predicted")
-    features = index_features(block, extractor)
+        which = f"template {options.template!r}" if options.template else "a template"
+        raise UsageError(f"{which} reads column {target!r}, which is to be predicted")
+    folded = bool(old and old.header.get("compact"))
+    features = index_features(block, extractor, folded)
     echo(
         f"{features.keys.size} features, {len(labels)} labels, {len(extractor.templates)} templates"
     )
@@ -147,13 +150,51 @@ def prepare(options: Options, echo: Echo) -> Setup:
         mask,
         options.order,
     )
-    return Setup(corpus, scheme, file_scheme, text, extractor, features, problem)
+    names = features.origins, extractor.vocabulary()
+    setup = Setup(corpus, scheme, file_scheme, text, extractor, features, problem, names)
+    return setup if old is None else setup.continuing(old, echo)
+
+
+def prepare_features(options: Options, block: Block, old: Tagger | None) -> tuple[str, Extractor]:
+    """Templates, as text, and an extractor with them and with the gazetteers. A model to go on from
+    keeps its own; those that are asked for are added."""
+    attributes = block.format.name == "crfsuite"
+    name = options.template or ("attributes" if attributes else options.task)
+    text = templates.load(name)
+    gazetteers = {n: Gazetteer.read(n, p) for n, p in options.gazetteers.items()}
+    if old:
+        known = templates.parse(old.header["templates"], "templates")
+        asked = templates.parse(text, name) if options.template else []
+        added = [templates.text(t) or templates.ATTRIBUTES_LINE for t in asked if t not in known]
+        text = "\n".join([old.header["templates"].rstrip("\n"), *added, ""])
+        gazetteers = {g.name: g for g in old.gazetteers} | gazetteers
+    return text, Extractor(templates.parse(text, name), [g for _, g in sorted(gazetteers.items())])
+
+
+def going_on(options: Options) -> tuple[Options, Tagger | None]:
+    """The model of options.init, and the options that it leaves no choice about."""
+    if options.init is None:
+        return options, None
+    old = Tagger.load(options.init, names=True)
+    task, scheme = old.header["task"], old.header["scheme"]
+    if task != options.task:
+        raise DataError(f"is a model for --task {task}, not {options.task}", options.init)
+    if scheme and options.scheme not in (None, scheme):
+        raise UsageError(f"--init has tags in {scheme.upper()}: leave out --scheme")
+    return replace(
+        options,
+        format="crfsuite" if old.extractor.attributes else options.format,
+        scheme=scheme,
+        order=max(options.order, old.order),
+        compact=options.compact or bool(old.header.get("compact")),
+    ), old
 
 
 def make_header(options: Options, setup: Setup, command: str) -> dict[str, Any]:
     """The model's header but for what training itself finds out."""
     block = setup.corpus.block
     return {
+        **({} if setup.names else {"compact": True}),
         "task": options.task,
         "labels": setup.labels,
         "scheme": setup.scheme,
@@ -182,31 +223,25 @@ def train(
 
     A checkpoint stands at output + '.checkpoint' while training runs and is removed at its end.
     """
-    options = checked(options)
+    asked = checked(options)
+    options, old = going_on(asked)
     with store.held(output):
-        setup = prepare(options, echo)
+        setup = prepare(options, echo, old)
         problem = setup.problem
-        mark = fingerprint(options, setup.corpus.block)
+        mark = fingerprint(asked, setup.corpus.block)
         progress = Progress(output, mark, checkpoint_seconds, resume, echo)
-        scorer = None
+        scorer = dev = None
         if options.dev:
             scorer = DevScorer(options, setup, options.dev)
+            dev = Dev(scorer.main, scorer.measure, options.keep)
             echo(held_out(scorer.dev.block))
-        start = None
-        if options.init:
-            start = warm_start(options.init, setup.labels, setup.features.keys, problem.shape)
-        fitted = fit(
-            problem,
-            options,
-            progress.stage(),
-            trace or Trace(),
-            Dev(scorer.main, scorer.measure, options.keep) if scorer else None,
-            start,
-        )
+        fitted = fit(problem, options, progress.stage(), trace or Trace(), dev)
         header = make_header(options, setup, command) | fitted.header
-        weights = fitted.result.weights
+        if old and options.init:
+            header["init"] = origin(options.init, old.header)
+        weights = setup.whole(fitted.result.weights)
         if scorer:
-            header["scores"] = {"dev": scorer.score(weights).as_dict()}
+            header["scores"] = {"dev": scorer.score(fitted.result.weights).as_dict()}
         model = setup.tagger(header, weights)
         if options.compact:
             model = model.compacted(options.drop)
@@ -214,14 +249,14 @@ def train(
                 model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
         model.save(output)
         if options.calibration:
-            pending.settle(f"{output} is written, but not calibrated")
+            progress.settle(f"{output} is written, but not calibrated")
             dev_set = scorer.dev if scorer else None
             found = _calibration(model, options, setup.corpus.block, dev_set, echo)
             if found:
                 model.set_calibration(found)
                 model.save(output)
         progress.remove()
-        pending.settle(f"{output} is written")
+        progress.settle(f"{output} is written")
         return model, fitted.result
 
 
@@ -259,8 +294,8 @@ class Task:
 
 def problem(options: Options, echo: Echo = lambda line: None) -> Task:
     """The problem that `train` solves with these options; nothing is written."""
-    options = checked(options)
-    setup = prepare(options, echo)
+    options, old = going_on(checked(options))
+    setup = prepare(options, echo, old)
     return Task(setup.problem, setup.features.keys, partial(DevScorer, options, setup))
 
 
@@ -271,12 +306,13 @@ class DevScorer:
         target = None if setup.extractor.attributes else column_name(setup.corpus)
         self.dev = read_gold(options, source, target)
         header = make_header(options, setup, "")
-        self.tagger = setup.tagger(header, np.zeros(setup.problem.shape))
+        self.whole = setup.whole
+        self.tagger = setup.tagger(header, self.whole(np.zeros(setup.problem.shape)))
         self.rows = self.tagger.rows(self.dev.block, self.tagger.extractor)
 
     def tags(self, weights: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """(strings, the words' ids among them) of the best tags."""
-        self.tagger.set_weights(weights.astype(np.float32))
+        """(strings, the words' ids among them) of the best tags, with weights of the problem."""
+        self.tagger.set_weights(self.whole(weights).astype(np.float32))
         sentences = self.dev.block.sentences
         tags = self.tagger.viterbi(self.tagger.score_rows(self.rows), sentences)
         return self.tagger.output_labels(tags, sentences)

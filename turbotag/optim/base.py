@@ -133,10 +133,6 @@ class Optimizer:
         if structure not in cls.structures:
             raise UsageError(f"{cls.name} serves {', '.join(cls.structures)}, not {structure}")
 
-    def start(self, W: np.ndarray) -> None:
-        """Begin at these weights instead of 0 (a dual method: at their marginals)."""
-        raise UsageError(f"{self.name} cannot start from given weights")
-
     def epoch(self) -> None:
         """One pass over the data, or one iteration."""
         raise AssertionError("every optimizer has its own")

@@ -26,9 +26,6 @@ class DCA(Optimizer):
         self.W = np.zeros(problem.shape)
         self.late = np.zeros(problem.shape)  # sum of t * update_t: the average in one dense pass
 
-    def start(self, W: np.ndarray) -> None:
-        self.W[:] = W
-
     def epoch(self) -> None:
         for i in self.rng.permutation(self.problem.n).tolist():
             self.visit(i)

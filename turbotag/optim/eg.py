@@ -47,12 +47,6 @@ class ScoreSpace(DualOptimizer):
             s[:] = -START * problem.cost_vector(i)
         self._refresh()
 
-    def start(self, W: np.ndarray) -> None:
-        for i, s in enumerate(self.s):
-            theta = self.problem.potentials(i, W)
-            s[:] = self.problem.beta * theta if self.smooth else theta
-        self._refresh()
-
     def _refresh(self) -> None:
         """mu, entropies, W and the dual from the potentials s."""
         for i, s in enumerate(self.s):
@@ -96,7 +90,7 @@ class ScoreSpace(DualOptimizer):
         problem = self.problem
         rewards = self.entropy.sum()
         for i, mu in enumerate(self.mu):
-            rewards += problem.gamma * problem.cost(i, mu)
+            rewards += problem.reward(i, mu)
         return float(rewards / problem.n - 0.5 * self.lam * problem.sq_norm(self.W))
 
     def point(self, i: int) -> tuple[np.ndarray, float]:

@@ -52,11 +52,6 @@ class EGBatch(ScoreSpace):
             self.W_z = self.W.copy()
             self.weight = np.array([0.0, 1.0 / float(self.eta[0])])  # A and L
 
-    def start(self, W: np.ndarray) -> None:
-        super().start(W)
-        if self.fast:
-            self.W_z[:] = self.W
-
     def epoch(self) -> None:
         """One update of all instances at once."""
         if self.fast:

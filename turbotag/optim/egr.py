@@ -86,7 +86,7 @@ class EGR(Optimizer):
             beta = 1.0 if mu == np.inf else 1.0 / mu
             value, nu = problem.infer(i, theta, beta)
             soft += value - theta @ z
-            cost += problem.gamma * problem.cost(i, nu)
+            cost += problem.reward(i, nu)
             problem.add(i, z - nu, 1.0 / (self.lam * problem.n), A)
             if mu < np.inf:
                 best, _ = problem.infer(i, theta)

@@ -10,6 +10,10 @@ import numpy as np
 class Problem(Protocol):
     """n instances under one loss L(beta, gamma); structures/ has the implementations.
 
+    The weights W may be a change v of given ones w0 (`anchor`): scores are then those of w0 + v,
+    and what an optimizer minimises, lambda/2 |v|^2 + mean of the losses, is regularised towards w0.
+    Its dual has the scores s0 of w0 as a linear term, s0'(mu - z), which `reward` adds.
+
     Stats, potentials and directions of instance i are flat vectors of size(i) numbers, one for
     each part. Vectors that `oracle` and `gold` return are scratch, valid until their next call.
     """
@@ -30,6 +34,10 @@ class Problem(Protocol):
         """Whether potentials are more than scores and cost, and that changes from call to call."""
         ...
 
+    def anchor(self, W: np.ndarray) -> None:
+        """From now on, weights are changes of these."""
+        ...
+
     def size(self, i: int) -> int:
         """Number of parts of instance i."""
         ...
@@ -38,7 +46,7 @@ class Problem(Protocol):
         self, i: int, W: np.ndarray, scale: float = 1.0
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, theta, nu): theta = s + gamma p, value = log Z(beta theta)/beta, marginals nu,
-        all at the weights scale*W.
+        all at the weights scale*W (w0 + scale*W, if there is an anchor).
 
         Then the loss is value - theta'z and the entropy of nu over beta is value - theta'nu; at
         beta = inf, value is the maximum, nu its indicator and that entropy 0.
@@ -68,7 +76,8 @@ class Problem(Protocol):
         ...
 
     def reward(self, i: int, stats: np.ndarray) -> float:
-        """gamma cost and, if `moving`, what else the last oracle call put into theta'stats."""
+        """gamma cost; with an anchor s0'(stats - z); and, if `moving`, what else the last oracle
+        call put into theta'stats."""
         ...
 
     def cost_vector(self, i: int) -> np.ndarray:

@@ -39,9 +39,6 @@ class QuasiNewton(Optimizer):
         self.last: Certificate | None = None
         self.round: _Round | None = None
 
-    def start(self, W: np.ndarray) -> None:
-        self.W[:] = W
-
     def epoch(self) -> None:
         """One iteration: to the next point that SciPy accepts."""
         if not self.W.size:

@@ -51,9 +51,6 @@ class SAG(Optimizer):
 
         self.sampler = Sampler("gap", self.nonuniform, np.ones(n))
 
-    def start(self, W: np.ndarray) -> None:
-        self.V[:] = W
-
     def epoch(self) -> None:
         n = self.problem.n
         draws = self.rng.random((n, 2))

@@ -70,7 +70,6 @@ class SDCA(DualOptimizer):
         self.W = np.zeros(problem.shape)
         self.dual: float | None = 0.0
         self.gaps = np.ones(problem.n)
-        self.started = False
         self.duals: CompactDual | ExactDual = (
             ExactDual(cast(CliqueProblem, problem), lam, self.W, self.param["precision"])
             if exact
@@ -96,7 +95,7 @@ class SDCA(DualOptimizer):
             self.certify()
         n, step, gaps = self.problem.n, self.duals.step, self.gaps
         draws = self.rng.random((n, 2))
-        fresh = self.epochs == 0 and not self.started
+        fresh = self.epochs == 0
         first = self.rng.permutation(n) if fresh else None
         dual = self.dual or 0.0
         for t in range(n):
@@ -122,15 +121,6 @@ class SDCA(DualOptimizer):
         self.gaps[:] = self.block_gaps  # a full pass refreshes every stale gap for nothing
         self.sampler.fill(self.gaps)
         return certificate
-
-    def start(self, W: np.ndarray) -> None:
-        """alpha = the marginals at W, so that w(alpha) = W - grad P(W)/lambda."""
-        self.duals.start(W)
-        self.oracle_calls += self.problem.n
-        self.updates += self.problem.n
-        self.finish()
-        self.dual = self.certify().dual
-        self.started = True
 
     @property
     def state_bytes(self) -> int:
@@ -164,12 +154,6 @@ class CompactDual:
         for i, mu in enumerate(self.mu):
             mu[:] = problem.gold(i)
         self.h = np.zeros(problem.n)
-
-    def start(self, W: np.ndarray) -> None:
-        for i, mu in enumerate(self.mu):
-            value, theta, nu = self.problem.oracle(i, W)
-            mu[:] = nu
-            self.h[i] = value - theta @ nu
 
     def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
         """One block update; returns the block gap before it and n times the gain of the dual."""
@@ -223,10 +207,6 @@ class ExactDual:
             problem.clique_uniform(i, nu, log_nu)
             problem.clique_mix(mu, log_mu, nu, log_nu, START_EPS)
             problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
-
-    def start(self, W: np.ndarray) -> None:
-        for i, log_mu in enumerate(self.log_mu):
-            self.problem.clique_oracle(i, W, self.scratch[1, : log_mu.size], log_mu)
 
     def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
         problem, log_mu, beta = self.problem, self.log_mu[i], self.problem.beta
@@ -285,7 +265,7 @@ class ExactDual:
         problem, total = self.problem, 0.0
         for i in range(problem.n):
             mu, entropy = self.point(i)
-            total += entropy + problem.gamma * problem.cost(i, mu)
+            total += entropy + problem.reward(i, mu)
         return total / problem.n - 0.5 * self.lam * problem.sq_norm(W)
 
     @property

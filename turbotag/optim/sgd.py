@@ -40,9 +40,6 @@ class SGD(Optimizer):
         self.eta = np.array([float(self.param["eta"])])
         self.t = np.zeros(1, np.int64)
 
-    def start(self, W: np.ndarray) -> None:
-        self.V[:] = W
-
     def epoch(self) -> None:
         if self.epochs == 0 and self.eta[0] <= 0.0:
             self._pick()

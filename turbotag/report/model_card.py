@@ -92,11 +92,22 @@ def _shipped(h: dict[str, Any]) -> list[str]:
     ]
 
 
+def _went_on(h: dict[str, Any]) -> list[str]:
+    """The model that training went on from, if it did."""
+    if "init" not in h:
+        return []
+    old = h["init"]
+    licence = f", {old['licence']}" if old["licence"] else ""
+    data = f"{old['data']['name']}, {old['data']['sentences']} sentences"
+    return [f"went on from {old['name']} (trained on {data}{licence})"]
+
+
 def _origin(h: dict[str, Any]) -> list[str]:
     d = h["data"]
     lines = [
         f"trained on   {d['name']}: {d['sentences']} sentences, {d['tokens']} tokens",
         f"             sha256 {d['sha256']}",
+        *_went_on(h),
         f"command      {h['command']}",
         "algorithm    " + ", ".join(f"{k} {v}" for k, v in h["algorithm"].items()),
         "loss         {name} (beta {beta}, gamma {gamma:g})".format(**h["loss"]),

@@ -78,10 +78,17 @@ class ArcProblem:
         self._theta, self._nu, self._z = np.empty(longest), np.empty(longest), np.empty(longest)
         self._w = np.empty(int(self._local_size.max()))
         self._counts: dict[int, np.ndarray] = {}
+        self._anchor: list[
+            np.ndarray
+        ] = []  # scores of the parts of each sentence, if there are any
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.n_rows, 1
+
+    def anchor(self, W: np.ndarray) -> None:
+        """From now on, weights are changes of these."""
+        self._anchor = [self.scores(i, W).copy() for i in range(self.n)]
 
     def size(self, i: int) -> int:
         return int(self._size[i])
@@ -108,11 +115,14 @@ class ArcProblem:
     def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
         """theta = s + gamma p."""
         theta = self.scores(i, W, scale)
+        if self._anchor:
+            theta += self._anchor[i]
         if self.gamma:
             theta[self._gold_arcs(i)] -= self.gamma
         return theta
 
     def scores(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
+        """F'W: the score of every part by these weights alone."""
         theta = self._theta[: self._size[i]]
         arcs, first = self.arcs, self._first[i]
         scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, scale, self._w, theta)
@@ -163,18 +173,25 @@ class ArcProblem:
         return float(self.lengths[i] - stats[self._gold_arcs(i)].sum())
 
     def reward(self, i: int, stats: np.ndarray) -> float:
-        return self.gamma * self.cost(i, stats)
+        reward = self.gamma * self.cost(i, stats)
+        if self._anchor:
+            reward += float(self._anchor[i] @ self._over_parts(i, stats - self.gold(i)))
+        return reward
+
+    def _over_parts(self, i: int, d: np.ndarray) -> np.ndarray:
+        """A direction as one of the parts that have features."""
+        return d
 
     def cost_vector(self, i: int) -> np.ndarray:
         return -self.gold(i)
 
     def norm_sq(self, i: int, d: np.ndarray) -> float:
-        acc = self._spread(i, d)
+        acc = self._spread(i, self._over_parts(i, d))
         return float(acc @ acc)
 
     def add(self, i: int, d: np.ndarray, step: float, W: np.ndarray) -> None:
         arcs = self.arcs
-        _add(i, self._spread(i, d), step, arcs.firsts, arcs.rows, W)
+        _add(i, self._spread(i, self._over_parts(i, d)), step, arcs.firsts, arcs.rows, W)
 
     def gram(self, i: int, d: np.ndarray) -> np.ndarray:
         out = np.empty(d.size)

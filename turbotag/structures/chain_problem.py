@@ -53,6 +53,7 @@ class ChainProblem:
         self.lengths = np.diff(sentences)
         self.n_shared = sum(n_labels**o for o in range(2, order + 2))
         self._cuts = np.arange(int(self.lengths.max()) + 1) * n_labels
+        self._anchor: tuple[np.ndarray, np.ndarray] | None = None  # scores: (tokens, K), shared
         self._theta = np.empty(self.size(int(self.lengths.argmax())))
         self._nu = np.empty_like(self._theta)
         self._gold = np.empty_like(self._theta)
@@ -61,6 +62,19 @@ class ChainProblem:
     def shape(self) -> tuple[int, int]:
         """Shape of the weights."""
         return self.n_attributes + self.n_shared // self.K, self.K
+
+    def anchor(self, W: np.ndarray) -> None:
+        """From now on, weights are changes of these."""
+        words = np.empty((self.labels.size, self.K))
+        for i, (a, b) in enumerate(zip(self.sentences[:-1], self.sentences[1:], strict=True)):
+            words[a:b] = self.scores(i, W)[: (b - a) * self.K].reshape(b - a, self.K)
+        self._anchor = words, W[self.n_attributes :].reshape(-1).copy()
+
+    def _anchored(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """The anchor's scores of the parts of instance i: of its words, and those shared."""
+        assert self._anchor is not None
+        words, shared = self._anchor
+        return words[self.sentences[i] : self.sentences[i + 1]].reshape(-1), shared
 
     def size(self, i: int) -> int:
         """Number of parts of instance i."""
@@ -93,10 +107,15 @@ class ChainProblem:
 
     def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
         """theta = s + gamma p."""
-        return self._potentials(i, W, self.gamma, scale)
+        theta = self._potentials(i, W, self.gamma, scale)
+        if self._anchor is not None:
+            words, shared = self._anchored(i)
+            theta[: words.size] += words
+            theta[words.size :] += shared
+        return theta
 
     def scores(self, i: int, W: np.ndarray) -> np.ndarray:
-        """s: the score of every part."""
+        """F'W: the score of every part by these weights alone."""
         return self._potentials(i, W, 0.0)
 
     def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +158,12 @@ class ChainProblem:
         return _cost(self.labels[a:b], self.K, stats)
 
     def reward(self, i: int, stats: np.ndarray) -> float:
-        return self.gamma * self.cost(i, stats)
+        cost = self.gamma * self.cost(i, stats)
+        if self._anchor is None:
+            return cost
+        words, shared = self._anchored(i)
+        more = stats - self.gold(i)
+        return cost + float(words @ more[: words.size] + shared @ more[words.size :])
 
     def cost_vector(self, i: int) -> np.ndarray:
         """p: -1 for each gold label (and q = T)."""

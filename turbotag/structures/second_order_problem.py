@@ -181,11 +181,8 @@ class BoundProblem(SecondOrderProblem):
         even = convex_bound.apart(self._theta[: self._size[i]], self.parts[i])
         return super().reward(i, stats) + float((self._pi[: even.size] - even) @ stats)
 
-    def norm_sq(self, i: int, d: np.ndarray) -> float:
-        return super().norm_sq(i, convex_bound.together(d, self.parts[i]))
-
-    def add(self, i: int, d: np.ndarray, step: float, W: np.ndarray) -> None:
-        super().add(i, convex_bound.together(d, self.parts[i]), step, W)
+    def _over_parts(self, i: int, d: np.ndarray) -> np.ndarray:
+        return convex_bound.together(d, self.parts[i])
 
     def mixture_step(
         self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
