@@ -166,6 +166,7 @@ class Tagger(_OnLists):
         init: str | None = None,
         seed: int | None = None,
         licence: str | None = None,
+        calibration: bool | None = None,
         **parameters: Any,
     ):
         """Options are those of `turbotag train`, whose help explains each; None is its default.
@@ -176,8 +177,8 @@ class Tagger(_OnLists):
         and drop: what share of the largest weight they leave out; loss, beta, gamma: the loss;
         C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
         max_oracle_calls, max_seconds: when it stops; keep: with dev, the best epoch or the last;
-        init: a model to go on from; seed; licence: kept in the model; parameters: of the
-        algorithm, such as sampling of sdca.
+        init: a model to go on from; seed; licence: kept in the model; calibration: False
+        leaves probabilities as they are; parameters: of the algorithm, such as sampling of sdca.
         """
         if task not in TAG_TASKS:
             raise UsageError(f"unknown task {task!r}: a Tagger's is one of {', '.join(TAG_TASKS)}")
@@ -300,6 +301,7 @@ class Parser(_OnLists):
         init: str | None = None,
         seed: int | None = None,
         licence: str | None = None,
+        calibration: bool | None = None,
         **parameters: Any,
     ):
         """Options are those of `turbotag train --task parse`; None is its default.

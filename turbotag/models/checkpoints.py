@@ -25,7 +25,10 @@ from turbotag.optim.run import Saving, State
 Arrays = dict[str, np.ndarray]
 OVER = "over"  # in place of a state: the stage is, and the arrays are what it gave
 # Options that do not change what a training is, only when it ends.
-FREE = ("licence", "epochs", "stop_gap", "patience", "max_oracle_calls", "max_seconds")
+FREE = (
+    *("licence", "calibration"),
+    *("epochs", "stop_gap", "patience", "max_oracle_calls", "max_seconds"),
+)
 FILES = ("train", "dev", "template", "init", "gazetteers")  # what they hold counts, not their names
 NAMES = {"C": "-C", "labels": "labels", "prune": "pruning", "gazetteers": "--gazetteer"}
 

@@ -12,6 +12,7 @@ from turbotag.optim.algorithms import algorithm, parameters
 COMMON = (
     *("template", "loss", "beta", "gamma", "C", "algorithm", "epochs", "stop_gap", "patience"),
     *("keep", "max_oracle_calls", "max_seconds", "init", "seed", "licence", "drop"),
+    "calibration",
 )
 TAGGERS = ("gazetteers", "scheme", "strict", "constraints", "order", "compact")
 PARSERS = (

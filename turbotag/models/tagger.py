@@ -233,7 +233,11 @@ class Tagger:
         found = self.spans(tags, sentences)
         if found is None:
             return Marginals(token, None, np.zeros(0))
-        return Marginals(token, found, self.span_probabilities(scores, sentences, tags, found))
+        span = self.span_probabilities(scores, sentences, tags, found)
+        # Tags and entities are calibrated apart, but no entity is more probable than a tag of it.
+        ends = zip(found.start.tolist(), found.end.tolist(), strict=True)
+        most = np.array([token[a : b + 1].min() for a, b in ends])
+        return Marginals(token, found, np.minimum(span, most))
 
     def spans(self, tags: np.ndarray, sentences: np.ndarray) -> schemes.Spans | None:
         """The spans that tags form, if they are span tags."""
