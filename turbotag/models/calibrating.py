@@ -19,7 +19,7 @@ from turbotag.corpus import schemes, trees
 from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import Block, Source, read
 from turbotag.corpus.writer import sentences_text
-from turbotag.errors import DataError
+from turbotag.errors import DataError, TurbotagError
 from turbotag.models.calibration import Confidence, Items, describe, fit
 from turbotag.models.gold import Corpus, Echo, Options, read_gold_of
 from turbotag.models.parser import Parser
@@ -64,7 +64,7 @@ def from_second_model(
     try:
         second, _ = train(part, os.devnull)
         calibrate_file(second, part, sentences_text(tagged, asked), LEFT_OUT, echo)
-    except DataError as e:  # the model itself is trained, and good without
+    except TurbotagError as e:  # the model itself is trained, and good without
         echo(f"not calibrated: {e}")
         return None
     found: dict[str, Any] = second.header["calibration"]
