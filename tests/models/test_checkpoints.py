@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from turbotag.corpus.reader import read
@@ -78,8 +79,9 @@ def test_contents_of_files_count(files):
 
 def test_another_training_is_refused(tmp_path):
     path = str(tmp_path / "m.checkpoint")
-    Checkpoint(path, {"C": 1.0, "seed": 1}).save({}, "{}")
-    assert Checkpoint(path, {"C": 1.0, "seed": 1}).load() == ({}, "{}")
+    Checkpoint(path, {"C": 1.0, "seed": 1}).save({"W": np.ones(2)}, "{}")
+    arrays, state = Checkpoint(path, {"C": 1.0, "seed": 1}).load()
+    assert (arrays["W"].tolist(), state) == ([1.0, 1.0], "{}")
     with pytest.raises(DataError, match=r"was trained with -C 1, now with -C 2; remove it, or"):
         Checkpoint(path, {"C": 2.0, "seed": 1}).load()
     with pytest.raises(DataError, match="of another version"):

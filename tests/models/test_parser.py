@@ -790,7 +790,8 @@ def test_a_stage_that_does_not_fit_is_refused(tmp_path, small):
     options = options_for("parse", train=small, supertags=2, epochs=2)
     mark = fingerprint(options, read(small))
     tags = {"tags": np.full(3, 99, np.int32)}
-    for stage, arrays in (("super0", tags), ("super0", {}), ("prune", {"lows": np.arange(3)})):
+    other = {"words": np.zeros(2)}
+    for stage, arrays in (("super0", tags), ("super0", other), ("prune", {"lows": np.arange(3)})):
         output = str(tmp_path / stage)
         path = f"{output}.{stage}.checkpoint"
         Checkpoint(path, mark).save(arrays, OVER)

@@ -517,7 +517,7 @@ def test_the_best_epoch_on_dev_is_kept_unless_told_otherwise(tmp_path, monkeypat
     path = str(tmp_path / "kept")
     kept, result = train(replace(options, epochs=4), path, Trace(said.append), said.append)
     assert "kept: epoch 2 of 4, the best on dev (--keep best)" in said
-    assert said[-3] == "stopped: 4 epochs"
+    assert "stopped: 4 epochs" in said
     assert (kept.header["epochs"], kept.header["kept_epoch"], result.epoch) == (4, 2, 2)
     assert kept.weights.tobytes() == ended.weights.tobytes()
     assert kept.header["certificate"] == ended.header["certificate"]

@@ -7,6 +7,7 @@ any tag (Ouchi, Duh and Matsumoto 2014).
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -311,7 +312,9 @@ class Parser:
         beta = c.sharpness * self.beta
         heads, values = self._decoder.kbest(scores, self.single_root, k)
         log_z = self._sums.log_partition(scores, self.single_root, beta)
-        return heads, c.mix(np.exp(beta * values - log_z), 0.0)
+        even = np.where(scores > -np.inf, 0.0, -np.inf)
+        log_count = self._sums.log_partition(even, self.single_root, 1.0)  # of all trees there are
+        return heads, c.mix(np.exp(beta * values - log_z), math.exp(-log_count))
 
     # ---- Blocks ----------------------------------------------------------------------------------
 
