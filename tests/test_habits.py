@@ -22,7 +22,9 @@ def text(name):
 
 
 def make(*arguments):
-    return subprocess.run(["make", "-s", *arguments], cwd=ROOT, capture_output=True, text=True)
+    """As from a shell: these tests are themselves run by make, whose flags are inherited."""
+    command = ["make", "-s", "--no-print-directory", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_make_help_has_a_line_for_every_target():

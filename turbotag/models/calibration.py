@@ -47,7 +47,11 @@ PLAIN = Confidence()
 
 def confidence_of(header: dict[str, Any], name: str) -> Confidence:
     """What a model's header says of one kind of answer; ValueError if it cannot be."""
-    found = header.get("calibration", {}).get("maps", {}).get(name)
+    maps = header.get("calibration", {}).get("maps", {})
+    for other, entry in maps.items():
+        if not len(entry["log_loss"]) == len(entry["ece"]) == 2:
+            raise ValueError(f"figures of {other}, which are before and after")
+    found = maps.get(name)
     if found is None:
         return PLAIN
     sharpness, doubt = float(found["sharpness"]), float(found["doubt"])
