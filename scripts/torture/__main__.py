@@ -1,7 +1,7 @@
 """Attack turbotag and count what survives: docs/reliability.md.
 
     python scripts/torture fuzz models faults extremes load supply page
-    python scripts/torture faults --size tiny --out /tmp/rehearsal
+    python scripts/torture faults --size tiny --out rehearsal
 
 Each part is a module of this folder whose `measure(quick)` gives a section of the page, or fails.
 Tests run the same attacks at the tiny size, which has fewer of each.
