@@ -1,0 +1,1 @@
+"""Models of Portuguese for turbotag: `turbotag predict pt`."""
