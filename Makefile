@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DATA   ?= corpora
 OUT    := build-demo
 
-.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order calibration pipeline fuzz clean
+.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order calibration server pipeline doors fuzz clean
 
 help:  ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ demo: $(VENV)/.installed  ## analyse a text, draw it, train on the embedded corp
 	$(BIN)/turbotag predict $(OUT)/parse.model data/demo/test.conllu -o $(OUT)/test.conllu --marginals
 	head -n 18 $(OUT)/test.conllu
 	$(BIN)/turbotag eval --task parse data/demo/test.conllu $(OUT)/test.conllu
+	@echo; echo "== a whole pipeline from the embedded treebank: raw text in, all columns out =="
+	$(BIN)/turbotag train --task pipeline --train data/demo/train.conllu --dev data/demo/dev.conllu \
+	    --jackknife 2 --supertags 0 -q -o $(OUT)/pipeline.model
+	echo "Ada Castell found the old lamp. It waits." | $(BIN)/turbotag predict $(OUT)/pipeline.model
 	@echo; echo "== inspect: what the entity model looks at =="
 	$(BIN)/turbotag inspect $(OUT)/ner.model --label B-PER
 
@@ -62,7 +66,7 @@ lint: $(VENV)/.installed  ## ruff (lint and format) and mypy
 wheel: $(VENV)/.installed  ## build the wheel and test it in an empty environment
 	rm -rf build dist && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv dist/env
-	dist/env/bin/python -m pip install --quiet dist/*.whl pytest hypothesis conllu
+	dist/env/bin/python -m pip install --quiet dist/*.whl pytest hypothesis
 	rm -rf dist/check && mkdir dist/check && cp -r tests data dist/check
 	cd dist/check && ../env/bin/python -m pytest -q tests/cli tests/test_api.py tests/models/test_pipeline.py
 	ls -l dist/*.whl
@@ -72,7 +76,7 @@ wheel: $(VENV)/.installed  ## build the wheel and test it in an empty environmen
 lowest: $(VENV)/.installed  ## run the tests with the oldest dependencies that are allowed
 	rm -rf build dist/lowest && $(PYTHON) -m venv dist/lowest
 	dist/lowest/bin/python -m pip install --quiet $$($(BIN)/python scripts/lowest.py pins) \
-	    pytest hypothesis conllu
+	    pytest hypothesis
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/lowest/wheel .
 	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl
 	mkdir dist/lowest/check && cp -r tests data scripts dist/lowest/check
@@ -96,7 +100,7 @@ bench: $(VENV)/.installed  ## race python-crfsuite and UDPipe: docs/benchmarks.m
 
 # Repeat the papers' experiments (an hour and a half; FULL=1: the papers' sizes, a day), each also
 # alone, as in `make repro-egr`: docs/results.md, its plots and CSV files.
-EXPERIMENTS := dca-ner dca-parse losses eg egr sdca
+EXPERIMENTS := dca-ner dca-parse losses eg egr rates sdca open-questions halfspaces noise elastic
 REPRO = $(BIN)/python scripts/repro --data "$(DATA)" --size $(if $(FULL),full,default)
 .PHONY: repro $(EXPERIMENTS:%=repro-%)
 repro: $(VENV)/.installed  ## repeat the papers' experiments, or one, as in repro-egr: docs/results.md (90 minutes)
@@ -123,8 +127,16 @@ calibration: $(VENV)/.installed  ## measure probabilities: docs/calibration.md (
 	$(BIN)/python scripts/bench_calibration.py shipped genres second_model page --data "$(DATA)"
 
 # Measure the shipped models (a quarter of an hour): docs/models.md.
+server: $(VENV)/.installed  ## measure the server with 50 clients: docs/server.md (five minutes)
+	$(BIN)/python scripts/bench_server.py load hostile restarts page
+
 pipeline: $(VENV)/.installed  ## measure the shipped models: docs/models.md (a quarter of an hour)
-	$(BIN)/python scripts/bench_pipeline.py files scores speed sizes page --data "$(DATA)"
+	$(BIN)/python scripts/bench_pipeline.py files scores speed page --data "$(DATA)"
+
+# Race sklearn-crfsuite, and documents one by one against many at once: docs/doors.md.
+doors: $(VENV)/.installed  ## race sklearn-crfsuite, measure documents: docs/doors.md (five minutes)
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python scripts/bench_doors.py crf documents page --data "$(DATA)"
 
 # Attack it: fuzzing, hostile models, faults, extreme numbers, load: docs/reliability.md.
 .PHONY: torture

@@ -9,7 +9,6 @@ every fourth training sentence.
 from __future__ import annotations
 
 import io
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -23,15 +22,16 @@ from turbotag.corpus.reader import read
 from turbotag.corpus.trees import read_heads
 from turbotag.metrics.calibration import calibrate
 from turbotag.metrics.tags import same_tag
-from turbotag.models.calibrating import Model, tag_items, tree_items
 from turbotag.models.calibration import PLAIN, Confidence, Items, confidence_of, measure
-from turbotag.models.gold import Options, options_for, read_gold_of
+from turbotag.models.gold import ANY
+from turbotag.models.model import Model
 from turbotag.models.parser import Parser
-from turbotag.models.parser_training import train_parser
 from turbotag.models.pipeline import Pipeline, find, load_model
 from turbotag.models.prediction import predict
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import train
+from turbotag.training.options import options_for
+from turbotag.training.parser import train_parser
+from turbotag.training.tagger import train
 
 GENRES = ("weblog", "newsgroup", "email", "reviews", "answers")
 HEADER = ["data", "answers", "right, %", "mean probability, %", "ECE, %", "log loss"]
@@ -43,9 +43,7 @@ def joined(texts: list[bytes]) -> bytes:
 
 def items_of(model: Model, gold: bytes | str) -> dict[str, Items]:
     """What is known of a model's answers on a gold file."""
-    if isinstance(model, Parser):
-        return tree_items(model, read(gold))
-    return tag_items(model, read_gold_of(model, Options(model.header["task"], ""), gold))
+    return model.held_out(gold, ANY)[0]
 
 
 def rows(data: str, model: Model, gold: bytes | str, name: str = "") -> Iterator[list[Any]]:
@@ -113,10 +111,9 @@ def trained(learn: list[bytes], dev: bytes) -> tuple[list[Model], Parser]:
     """Taggers and a parser of their tags, calibrated on a dev set."""
     common = {"train": joined(learn), "dev": dev}
     taggers: list[Model] = [
-        train(options_for("pos", target=column, **common), os.devnull)[0]
-        for column in ("upos", "xpos")
+        train(options_for("pos", target=column, **common))[0] for column in ("upos", "xpos")
     ]
-    return taggers, train_parser(options_for("parse", jackknife=5, **common), os.devnull)[0]
+    return taggers, train_parser(options_for("parse", jackknife=5, **common))[0]
 
 
 def genres(setting: Setting) -> str:
@@ -157,7 +154,7 @@ def second_model(setting: Setting) -> str:
         ):
             start = time.process_time()
             options = options_for(task, train=learn, **more)
-            model: Tagger | Parser = functions[task](options, os.devnull)[0]
+            model: Tagger | Parser = functions[task](options)[0]
             seconds = time.process_time() - start
             for kind, items in items_of(model, dev).items():
                 c = confidence_of(model.header, kind)

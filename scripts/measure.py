@@ -29,7 +29,15 @@ from typing import Any
 from corpora import DATA, missing
 
 Row = dict[str, Any]
-PACKAGES = ("turbotag", "numpy", "scipy", "numba", "python-crfsuite", "ufal.udpipe")
+PACKAGES = (
+    "turbotag",
+    "numpy",
+    "scipy",
+    "numba",
+    "python-crfsuite",
+    "sklearn-crfsuite",
+    "ufal.udpipe",
+)
 SIZES = ("tiny", "default", "full")
 
 

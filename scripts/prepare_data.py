@@ -37,10 +37,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import corpora
 import numpy as np
 import penn
 
+import corpora
 import turbotag
 from turbotag.corpus import schemes
 from turbotag.corpus.formats import CONLLU, Conll
@@ -48,7 +48,8 @@ from turbotag.corpus.reader import Block, from_bytes, open_binary, read
 from turbotag.corpus.trees import read_heads
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, TurbotagError, UsageError
-from turbotag.models.store import cannot_write, write_atomically
+from turbotag.features.clusters import Clusters
+from turbotag.storage.store import cannot_write, write_atomically
 
 MANIFEST = "manifest.json"
 ENTITIES = ("LOC", "MISC", "ORG", "PER")
@@ -558,6 +559,8 @@ def contents(path: Path) -> str:
     if path.parent.name == "gazetteers":
         names = sum(1 for line in text_of(str(path)).split("\n") if line.strip())
         return f"{names:,} names"
+    if path.parent.name == "clusters":
+        return f"{len(Clusters.read('en', str(path)).paths):,} clusters"
     block = read(
         str(path), {".conllu": "conllu", ".crfsuite": "crfsuite"}.get(path.suffix, "columns")
     )

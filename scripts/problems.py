@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from measure import Row, Setting, sentences, timed
 
-from turbotag.models import parser_training, training
-from turbotag.models.gold import Options, options_for
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.base import DualOptimizer, Optimizer
-from turbotag.optim.certificate import Certificate, certify_dual, certify_primal, objective
+from turbotag.optim.certificate import Certificate, certify_dual, objective
+from turbotag.training import parser as parser_training
+from turbotag.training import tagger as training
+from turbotag.training.options import options_for
 
 # task, template, format, files
 TAGGING: dict[str, tuple[str, str, str | None, dict[str, str]]] = {
@@ -49,26 +50,48 @@ class Task:
 
     def __init__(self, setting: Setting, task: Any, held_out: dict[str, Any]):
         self.problem, self.seed = task.problem, setting.seed
-        self.held_out = {name: task.scorer(source) for name, source in held_out.items()}
+        self._task, self._files = task, held_out
+        self._scorers: dict[str, Any] = {}
 
-    def optimizer(self, name: str, C: float = 1.0, seed: int | None = None, **params: Any) -> Any:
-        """One with lambda = 1 / (C n)."""
+    def optimizer(
+        self,
+        name: str,
+        C: float = 1.0,
+        seed: int | None = None,
+        wrap: Callable[[type[Optimizer]], type[Optimizer]] | None = None,
+        **params: Any,
+    ) -> Any:
+        """One with lambda = 1 / (C n); wrap: what is made of its class."""
         rng = np.random.default_rng(self.seed if seed is None else seed)
-        return algorithm(name)(self.problem, 1.0 / (C * self.problem.n), rng, **params)
+        cls = wrap(algorithm(name)) if wrap else algorithm(name)
+        return cls(self.problem, 1.0 / (C * self.problem.n), rng, **params)
 
     def score(self, weights: np.ndarray, name: str) -> float:
         """F1 of spans, accuracy of other tags, UAS without PUNCT: in percent."""
-        return 100 * self.held_out[name].main(weights)
+        return 100 * self.scorer(name).main(weights)
+
+    def scorer(self, name: str) -> Any:
+        """Of a held-out file, which is read when it is first asked for."""
+        if name not in self._scorers:
+            self._scorers[name] = self._task.scorer(self._files[name])
+        return self._scorers[name]
 
 
-def tagging(setting: Setting, corpus: str, first: int | None = None) -> Task:
-    """The problem of one of TAGGING, or of its first sentences."""
+def tagging(
+    setting: Setting,
+    corpus: str,
+    first: int | None = None,
+    edit: Callable[[list[bytes]], list[bytes]] | None = None,
+    **given: Any,
+) -> Task:
+    """The problem of one of TAGGING, or of its first sentences; edit: changes them."""
     task, template, format, files = TAGGING[corpus]
     paths = {name: str(setting.data / corpus / file) for name, file in files.items()}
     source: Any = paths.pop("train")
-    if first:
-        source = b"\n\n".join(sentences(Path(source))[:first]) + b"\n"
-    options = Options(task, source, template=template, format=format)
+    if first or edit:
+        some = sentences(Path(source))[:first]
+        source = b"\n\n".join(edit(some) if edit else some) + b"\n"
+    options = options_for(task, source, template=template, format=format, **given)
     return Task(setting, training.problem(options), paths)
 
 
@@ -87,6 +110,13 @@ def slovene(setting: Setting, decoder: str = "nonprojective") -> Task:
     return parsing(setting, *files, prune=False, min_count=0, loss="crf", decoder=decoder)
 
 
+def trees(setting: Setting, decoder: str, first: int | None, loss: str) -> Task:
+    """The same of the first sentences, without held-out data."""
+    text = sentences(setting.data / "slovene" / "train.conllu")[:first]
+    train = b"\n\n".join(text) + b"\n\n"
+    return parsing(setting, train, {}, prune=False, min_count=0, loss=loss, decoder=decoder)
+
+
 # ---- Runs ----------------------------------------------------------------------------------------
 
 
@@ -95,16 +125,19 @@ def follow(
     measure: Callable[[Any], Row],
     epochs: int,
     passes: float | None = None,
+    seconds: float | None = None,
     at: Callable[[int], bool] = lambda epoch: True,
 ) -> Iterator[Row]:
     """A row an epoch: counters, CPU seconds of the optimizer alone, and what `measure` finds.
 
-    At most so many epochs, and oracle calls of so many passes over the data; `at` says in which
-    epochs to measure.
+    At most so many epochs, oracle calls of so many passes over the data, and CPU seconds; `at` says
+    in which epochs to measure.
     """
     n, spent = opt.problem.n, 0.0
     while opt.done is None and opt.epochs < epochs:
         if passes is not None and opt.oracle_calls >= passes * n:
+            break
+        if seconds is not None and spent >= seconds:
             break
         spent += timed(opt.epoch)
         if not at(opt.epochs):
@@ -132,4 +165,4 @@ def certified(opt: Optimizer) -> Certificate:
     which its own certificates refresh."""
     if isinstance(opt, DualOptimizer):
         return certify_dual(opt.problem, opt.lam, opt.W, opt.point)[0]
-    return certify_primal(opt.problem, opt.lam, opt.weights())
+    return opt.certify()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import turbotag
 from turbotag import api
 
 OUT = Path(__file__).parents[1] / "docs" / "reference.md"
@@ -18,7 +19,10 @@ HEAD = """# The Python library
 
 Made from the docstrings (`make docs`); [Use from Python](python.md) has examples.
 """
-ORDER = ("load", "NLP", "Document", "Sentence", "Token", "Entity", "Tagger", "Parser")
+ORDER = (
+    *("load", "NLP", "Document", "Sentence", "Token", "Entity", "Span"),
+    *("draw", "Tagger", "Parser", "CRF", "explain", "Explanation"),
+)
 WIDTH = 100
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
@@ -27,7 +31,7 @@ def reference() -> str:
     """The page: functions, and classes with all that is public of them."""
     parts = [HEAD]
     for name in ORDER:
-        found = getattr(api, name)
+        found = getattr(turbotag if name in turbotag.__all__ else api, name)
         parts.append(section("##", name, found))
         if inspect.isclass(found):
             parts += [section("###", f"{name}.{member}", of) for member, of in members(found)]

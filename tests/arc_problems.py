@@ -78,6 +78,12 @@ def dense(problem: ArcProblem, i: int) -> np.ndarray:
     return F
 
 
+def between_words(problem: ArcProblem, i: int) -> np.ndarray:
+    """Where the candidate arcs of sentence i pass from one word to the next."""
+    cuts = problem.arcs.cuts[slice(*problem.arcs.sentences[i : i + 2])]
+    return cuts[1:] - cuts[0]
+
+
 def gold_heads(problem: ArcProblem, i: int) -> np.ndarray:
     a, b = problem.arcs.sentences[i : i + 2]
     return problem.arcs.heads[problem.gold_arc[a:b]]

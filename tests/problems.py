@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 
 from turbotag.optim.certificate import objective
 from turbotag.optim.problem import Problem
+from turbotag.optim.sdca import SDCA
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
 
@@ -22,6 +23,7 @@ def chain_problem(
     longest: int = 5,
     mask=None,
     values: bool = True,
+    costs=None,
 ) -> ChainProblem:
     """n sentences of random length, attributes (some several times in a sentence) and labels."""
     rng = np.random.default_rng(seed)
@@ -38,7 +40,9 @@ def chain_problem(
     occurrences = offsets, rows, positions, weights.astype(np.float32)
     sparse.sort_occurrences(*occurrences)
     gold = rng.integers(0, K, tokens).astype(np.int32)
-    return ChainProblem(sentences, occurrences, gold, n_attributes, K, beta, gamma, mask, order)
+    return ChainProblem(
+        sentences, occurrences, gold, n_attributes, K, beta, gamma, mask, order, costs
+    )
 
 
 def dense(problem: ChainProblem, i: int) -> np.ndarray:
@@ -51,6 +55,13 @@ def dense(problem: ChainProblem, i: int) -> np.ndarray:
     for p in range(problem.n_shared):
         F[problem.n_attributes * K + p, T * K + p] = 1.0
     return F
+
+
+def block_step(opt: SDCA, i: int) -> tuple[float, float]:
+    """One block update; the block gap before it and the gain of the dual."""
+    before, one = float(opt.dual), np.zeros((1, 2))
+    opt.dual = opt.duals.steps(np.array([i]), one, opt.sampler.weights, opt.gaps, opt.W, before)
+    return float(opt.gaps[i]), float(opt.dual) - before
 
 
 def optimum(problem: Problem, lam: float) -> tuple[float, np.ndarray]:

@@ -17,10 +17,16 @@ ORDER = [
     "losses",
     "structures",
     "optim",
+    "distributed",
     "metrics",
+    "storage",
     "models",
-    "api",
+    "clustering",
+    "training",
     "report",
+    "documents",
+    "api",
+    "integrations",
     "cli",
 ]
 

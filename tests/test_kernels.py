@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -15,7 +16,8 @@ import pytest
 from tests.cli.processes import DEMO, one_sentence
 from turbotag import kernels
 from turbotag.errors import DataError
-from turbotag.models import warmup
+from turbotag.structures import verbs
+from turbotag.training import warmup
 
 PACKAGE = Path(kernels.PACKAGE)
 LIMITED = ["setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override"]
@@ -170,7 +172,7 @@ USUAL = """
 import gc, sys
 from numba.core.dispatcher import Dispatcher
 from turbotag.cli.main import main
-from turbotag.models.warmup import warm
+from turbotag.training.warmup import warm
 
 def signatures():
     ours = [d for d in gc.get_objects() if isinstance(d, Dispatcher)]
@@ -216,3 +218,50 @@ def test_warmup_says_what_it_did(monkeypatch):
     monkeypatch.setattr(kernels, "_temporary", "somewhere")
     with pytest.raises(DataError, match="nothing is compiled ahead: kernels cannot be kept"):
         warmup.warm("chunk")
+
+
+def test_kernels_of_old_sources_are_removed(tmp_path, monkeypatch):
+    """Those that a changed file's kernels were compiled into are elsewhere."""
+    monkeypatch.setattr(kernels, "PACKAGE", str(tmp_path))
+    inner, plain = tmp_path / "inner.py", tmp_path / "plain.py"
+    inner.write_text("from numba import njit")
+    plain.write_text("x = 1")
+    cache = tmp_path / "__pycache__" / "outer.nbi"
+    cache.parent.mkdir()
+
+    def kept():
+        cache.touch()
+        kernels.place()
+        return cache.exists()
+
+    assert not kept()  # nothing is known of where it is from
+    assert kept()
+    plain.write_text("x = 12")
+    assert kept()
+    inner.write_text("from numba import njit  # changed")
+    assert not kept()
+    assert kept()
+    inner.unlink()
+    assert not kept()
+
+
+def test_no_two_kernels_of_verbs_have_one_name(monkeypatch):
+    """numba takes machine code of one name, number and types for the same, wherever it is from."""
+    made = []
+    monkeypatch.setattr("numba.extending.overload", lambda verb, strict: made.append)
+    A, B = type("A", (), {}), type("B", (), {})
+    for verb in (verbs.gold, verbs.cost):
+        monkeypatch.setattr(verb, "served", set())
+        for cls in (A, B):
+            verb.implement(cls)(print)
+    chosen = [choose(SimpleNamespace(instance_class=c)) for choose in made for c in (A, B)]
+    names = [f.__qualname__ for f in chosen if f is not None]
+    assert len(names) == len(set(names)) == 4
+
+
+def test_two_processes_never_write_one_file_of_code():
+    code = "import turbotag.corpus.hashing as h\nprint(h.lookup._cache._cache_file._data_name(1))"
+    run = [sys.executable, "-c", code]
+    one, two = (subprocess.run(run, capture_output=True, text=True).stdout for _ in range(2))
+    assert one.endswith(".nbc\n")
+    assert one != two

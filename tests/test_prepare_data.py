@@ -16,10 +16,10 @@ if not SCRIPTS.is_dir():
     pytest.skip("scripts/ is not here", allow_module_level=True)
 sys.path.insert(0, str(SCRIPTS))
 
-import corpora  # noqa: E402
 import penn  # noqa: E402
 import prepare_data  # noqa: E402
 
+import corpora  # noqa: E402
 from turbotag.corpus.reader import read  # noqa: E402
 from turbotag.corpus.trees import crossing, read_heads  # noqa: E402
 from turbotag.errors import DataError  # noqa: E402

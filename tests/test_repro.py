@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NEWER = ("rates", "open-questions", "halfspaces", "noise", "elastic")
 DEMO = ROOT / "data" / "demo"
 
 
@@ -51,7 +52,7 @@ def repro(*arguments):
 
 def test_the_same_figures_twice(data, tmp_path):
     pytest.importorskip("matplotlib")
-    names = ("dca-ner", "egr", "sdca", "eg", "losses", "dca-parse")
+    names = ("dca-ner", "egr", "sdca", "eg", "losses", "dca-parse", *NEWER)
     repro(*names, "page", "--size", "tiny", "--data", data, "--out", tmp_path / "one")
     repro(*names[:3], "--size", "tiny", "--data", data, "--out", tmp_path / "two")
     assert "sdca-methods.csv: the same" in repro("same", tmp_path / "one", tmp_path / "two")

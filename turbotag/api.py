@@ -7,11 +7,13 @@ for sentence in nlp("Ada flew to Oslo.").sentences: ...
 
 from __future__ import annotations
 
-import os
+import contextlib
+import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,23 +21,40 @@ from turbotag import kernels
 from turbotag.corpus import lists
 from turbotag.corpus.formats import CONLLU, CRFSUITE, columns_format
 from turbotag.corpus.reader import Block, from_bytes
-from turbotag.corpus.text import segment, to_conllu
+from turbotag.documents.document import Document, Entity, Sentence, Span, Token
+from turbotag.documents.pictures import draw
+from turbotag.documents.reading import documents
 from turbotag.errors import ArgumentError, DataError, UsageError
-from turbotag.models import options
 from turbotag.models import parser as parsers
 from turbotag.models import tagger as taggers
-from turbotag.models.document import Document, Entity, Sentence, Token, document
-from turbotag.models.gold import TASKS, Options, options_for
-from turbotag.models.parser_training import score_parser, train_parser
+from turbotag.models.gold import Layout, score_parser
+from turbotag.models.model import Output
 from turbotag.models.pipeline import Pipeline, pipeline
-from turbotag.models.prediction import Output, annotate
+from turbotag.models.prediction import annotate, in_order
 from turbotag.models.shipped import find
-from turbotag.models.training import reads_attributes, train
+from turbotag.optim.trace import Trace
+from turbotag.report import explain as explanations
+from turbotag.report.explain import Explanation
+from turbotag.training import options, train
+from turbotag.training.options import TAG_TASKS, options_for
+from turbotag.training.tagger import reads_attributes
 
-TAG_TASKS = tuple(task for task in TASKS if task != "parse")
+BATCH = 1 << 18  # characters that a batch of texts has, about
 OPTIONS = {*options.COMMON, *options.TAGGERS, *options.PARSERS}
 
-__all__ = ["Document", "Entity", "Parser", "Sentence", "Tagger", "Token", "load"]
+__all__ = [
+    "Document",
+    "Entity",
+    "Explanation",
+    "Parser",
+    "Sentence",
+    "Span",
+    "Tagger",
+    "Token",
+    "draw",
+    "explain",
+    "load",
+]
 
 Tokens = Sequence[lists.Token]  # of a sentence: words, columns or features
 Words = Sequence[Any]  # of a sentence for a parser: see Parser
@@ -50,27 +69,74 @@ class NLP:
     def __init__(self, stages: Pipeline):
         self.pipeline = stages
 
-    def __call__(self, text: str, probabilities: bool = True) -> Document:
-        """Sentences, tokens, trees and entities of a text."""
+    @overload
+    def __call__(self, text: str, probabilities: bool = False) -> Document: ...
+    @overload
+    def __call__(self, text: Any, probabilities: bool = False) -> Any: ...
+    def __call__(self, text: Any, probabilities: bool = False) -> Any:
+        """Sentences, tokens, trees and entities of a text, a `Document`.
+
+        A TokenList or a SentenceList of the conllu package gives another one, annotated: its words
+        and sentences stay as they are. probabilities: find them too, which takes longer.
+        """
+        if _is_conllu(text):
+            return self._annotated(text, probabilities)
         if not isinstance(text, str):
             more = "; pipe() takes many" if isinstance(text, Iterable) else ""
             raise ArgumentError(f"a pipeline takes a text (str), not {text!r:.60}{more}")
-        self.pipeline.check_raw()
-        surface = segment(text)
-        if not surface:
-            return Document(text, [], "")
-        conllu = to_conllu(text, warn=lambda line: warnings.warn(line, stacklevel=5))
-        block = from_bytes(conllu, "<text>", CONLLU)
-        data = annotate(
-            self.pipeline, block, self.pipeline.extractor, Output(marginals=probabilities)
-        )
-        return document(text, surface, from_bytes(data, "<text>", CONLLU))
+        return self._documents([text], probabilities)[0]
 
-    def pipe(self, texts: Iterable[str], probabilities: bool = True) -> Iterator[Document]:
-        """The documents of many texts, one after the other."""
+    def pipe(
+        self,
+        texts: Iterable[Any],
+        probabilities: bool = False,
+        batch_size: int = 256,
+        threads: int = 1,
+        as_tuples: bool = False,
+    ) -> Iterator[Any]:
+        """The documents of many texts, one after the other: as fast as those texts in one.
+
+        batch_size: how many texts are annotated at once, at most (long ones fewer); threads: how
+        many batches at the same time; as_tuples: texts are (text, anything), and so are documents.
+        """
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise ArgumentError(f"pipe() takes a list of texts, not {texts!r:.60}")
-        return (self(text, probabilities) for text in texts)
+        for name, number in (("batch_size", batch_size), ("threads", threads)):
+            if not isinstance(number, int) or number < 1:
+                raise ArgumentError(f"{name} is {number!r}: it is a number from 1 on")
+
+        def work(batch: list[tuple[str, Any]]) -> list[Any]:
+            found = self._documents([text for text, _ in batch], probabilities)
+            if not as_tuples:
+                return found
+            return list(zip(found, (context for _, context in batch), strict=True))
+
+        batches = _batches(texts if as_tuples else ((text, None) for text in texts), batch_size)
+        return (doc for found in in_order(work, batches, threads) for doc in found)
+
+    def _documents(self, texts: list[str], probabilities: bool) -> list[Document]:
+        self.pipeline.check_raw()
+        pieces = []
+        for text in texts:
+            pieces.append(self.pipeline.segmenter.to_conllu(text, warn=_warn))
+        block = from_bytes(b"".join(pieces), "<text>", CONLLU)
+        data = self._annotate(block, probabilities)
+        counts = [piece.count(b"\n\n") for piece in pieces]
+        return documents(texts, counts, from_bytes(data, "<text>", CONLLU), self.pipeline)
+
+    def _annotate(self, block: Block, probabilities: bool) -> bytes:
+        output = Output(marginals=probabilities)
+        return annotate(self.pipeline, block, self.pipeline.extractor, output)
+
+    def _annotated(self, given: Any, probabilities: bool) -> Any:
+        """given: a TokenList or SentenceList of the conllu package."""
+        import conllu
+
+        whole = isinstance(given, conllu.models.SentenceList)
+        data = "".join(s.serialize() for s in (given if whole else [given]))
+        block = from_bytes(data.encode(), "<conllu>", CONLLU)
+        found = conllu.parse(self._annotate(block, probabilities).decode())
+        return found if whole else found[0]
 
 
 def load(name: str) -> NLP:
@@ -78,11 +144,45 @@ def load(name: str) -> NLP:
     return NLP(pipeline(name))
 
 
+def explain(
+    doc: Document, word: Token | int, against: str | int | None = None, nlp: NLP | None = None
+) -> list[Explanation]:
+    """Why a word of a document has its tags, its head and its label, one explanation for each.
+
+    word: a token of the document, or its number in `doc.tokens`; against: a tag, a label or the
+    number of a head to compare with in place of the next best, which leaves only explanations of
+    what can have that value; nlp: what made the document, if it was pickled since.
+    """
+    model = doc.pipeline if nlp is None else nlp.pipeline
+    if model is None:
+        raise UsageError("the document does not know its pipeline any more: give it as nlp=")
+    tokens = doc.tokens
+    if isinstance(word, Token):
+        if word not in tokens:
+            raise ArgumentError(f"{word.text!r} is no token of this document")
+        word = tokens.index(word)
+    if (
+        isinstance(word, bool)
+        or not isinstance(word, int)
+        or not -len(tokens) <= word < len(tokens)
+    ):
+        raise ArgumentError(f"a word is a token or a number below {len(tokens)}, not {word!r:.40}")
+    starts = np.cumsum([0, *map(len, doc.sentences)])
+    at = word % len(tokens)
+    sentence = int(np.searchsorted(starts, at, side="right")) - 1
+    block = from_bytes(doc.conllu.encode(), "<text>", CONLLU)
+    value = None if against is None else str(against)
+    return explanations.explain(model, block, sentence, [at - int(starts[sentence]) + 1], value)
+
+
 class _OnLists:
     """What Tagger and Parser share: options, files, and an extractor for each thread."""
 
     kind: Any
     model: Any = None
+    history: Sequence[
+        dict[str, Any]
+    ] = ()  # of the last training, a dict for each line of its table
 
     def _take(self, task: str, given: dict[str, Any]) -> None:
         """given: what the constructor was given, as its locals() has it."""
@@ -106,6 +206,24 @@ class _OnLists:
         if getattr(self._local, "model", None) is not self.model:
             self._local.model, self._local.extractor = self.model, self.model.new_extractor()
         return self._local.extractor
+
+    @contextlib.contextmanager
+    def _told(
+        self, verbose: bool | None, log: str | None
+    ) -> Iterator[tuple[Trace, Callable[[str], None]]]:
+        """What a training tells: (its table, its other lines). Warnings are told in any case."""
+        shown = _watched() if verbose is None else verbose
+
+        def say(line: str) -> None:
+            print(line, file=sys.stderr, flush=True)
+
+        def warn(line: str) -> None:
+            if line.startswith("warning: "):
+                warnings.warn(line.removeprefix("warning: "), stacklevel=4)
+
+        trace = Trace(say if shown else None, log, warn)
+        yield trace, say if shown else warn
+        self.history = [asdict(row) for row in trace.rows]
 
     def save(self, path: str) -> None:
         """Write the model file that `turbotag predict` reads."""
@@ -146,10 +264,13 @@ class Tagger(_OnLists):
         *,
         template: str | None = None,
         gazetteers: dict[str, str] | None = None,
+        clusters: dict[str, str] | None = None,
+        label_cost: dict[str, float] | None = None,
         scheme: str | None = None,
         strict: bool | None = None,
         constraints: str | None = None,
         order: int | None = None,
+        candidates: int | None = None,
         compact: bool | None = None,
         drop: float | None = None,
         loss: str | None = None,
@@ -163,6 +284,8 @@ class Tagger(_OnLists):
         keep: str | None = None,
         max_oracle_calls: int | None = None,
         max_seconds: float | None = None,
+        threads: int | None = None,
+        shards: int | None = None,
         init: str | None = None,
         seed: int | None = None,
         licence: str | None = None,
@@ -172,11 +295,15 @@ class Tagger(_OnLists):
         """Options are those of `turbotag train`, whose help explains each; None is its default.
 
         template: a shipped set of templates or a file; gazetteers: files of names by name;
-        scheme: what span tags are trained in (iob1, iob2, iobes); strict: refuse irregular ones;
-        constraints: none, decode or train; order: of the chain, 1 or 2; compact: small files,
+        clusters: files of word clusters by name; label_cost: what a mistake costs where a label, or
+        one of a type, is right, in a loss with a cost, which is softmax-margin then; scheme: what
+        span tags are trained in (iob1, iob2, iobes); strict: refuse irregular ones;
+        constraints: none, decode or train; order: of the chain, 0, 1 or 2; candidates: labels of
+        a word that the chain runs over, where there are many; compact: small files,
         and drop: what share of the largest weight they leave out; loss, beta, gamma: the loss;
         C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
-        max_oracle_calls, max_seconds: when it stops; keep: with dev, the best epoch or the last;
+        max_oracle_calls, max_seconds: when it stops; threads: that compute, shards: that the
+        sentences are dealt to (sdca); keep: with dev, the best epoch or the last;
         init: a model to go on from; seed; licence: kept in the model; calibration: False
         leaves probabilities as they are; parameters: of the algorithm, such as sampling of sdca.
         """
@@ -189,17 +316,26 @@ class Tagger(_OnLists):
         sentences: Sequence[Tokens],
         tags: Sequence[Sequence[str]],
         dev: tuple[Sequence[Tokens], Sequence[Sequence[str]]] | None = None,
+        verbose: bool | None = None,
+        log: str | None = None,
+        sample_weight: Sequence[float] | None = None,
     ) -> Tagger:
         """Train on sentences and the tags of their tokens.
 
-        dev: sentences and tags that are held out: they choose the best epoch.
+        sample_weight: how often each sentence counts in the loss, 1 by default; 2 is the sentence
+        twice, 0 leaves it out. dev: sentences and tags that are held out: they choose the best
+        epoch; verbose: show what is read and a line for each epoch on standard error, by default
+        on a terminal and in a notebook; log: a file for these lines as JSON, for `turbotag
+        report`. They stay in `history`, too.
         """
+        sentences, tags, weights = lists.weighed(sentences, tags, sample_weight)
         data = lists.tagged(sentences, tags)
         held_out = lists.tagged(*dev) if dev else None
         settings = options_for(
             self.task,
             train=data.data,
             dev=held_out.data if held_out else None,
+            sentence_weights=weights,
             **_layout(data),
             **self.options,
         )
@@ -207,7 +343,8 @@ class Tagger(_OnLists):
             _same_kind(f"template {settings.template!r}", reads_attributes(settings.template), data)
         if held_out:
             _same_kind("the training data", data.features, held_out)
-        self.model, _ = train(settings, os.devnull)
+        with self._told(verbose, log) as (trace, echo):
+            self.model, _ = train(settings, None, trace, echo)
         return self
 
     def predict(self, sentences: Sequence[Tokens]) -> list[list[str]]:
@@ -216,7 +353,7 @@ class Tagger(_OnLists):
             return []
         block = self._block(sentences)
         tags = self._fitted().tag(block, self._extractor())
-        strings, ids = self.model.output_labels(tags, block.sentences)
+        strings, ids = self.model.output_labels(tags, block)
         return _cut([strings[i] for i in ids.tolist()], block.sentences)
 
     def predict_marginals(self, sentences: Sequence[Tokens]) -> list[list[dict[str, float]]]:
@@ -230,13 +367,13 @@ class Tagger(_OnLists):
 
     def score(self, sentences: Sequence[Tokens], tags: Sequence[Sequence[str]]) -> float:
         """F1 of spans (conlleval) for ner and chunk, accuracy for other tags; from 0 to 1."""
-        from turbotag.models.evaluation import evaluate_model
+        from turbotag.models.tag_comparison import evaluate_model
 
         model = self._fitted()
         data = lists.tagged(sentences, tags)
         _same_kind("this Tagger", model.input_format is not None, data)
-        settings = Options(model.header["task"], data.data, **_layout(data))
-        return evaluate_model(settings, model, settings.train, strict=False).main
+        layout = Layout(task=model.header["task"], **_layout(data))
+        return evaluate_model(model, data.data, layout).main
 
     def _block(self, sentences: Sequence[Tokens]) -> Block:
         model, data = self._fitted(), lists.tagged(sentences)
@@ -272,6 +409,8 @@ class Parser(_OnLists):
         self,
         *,
         template: str | None = None,
+        gazetteers: dict[str, str] | None = None,
+        clusters: dict[str, str] | None = None,
         decoder: str | None = None,
         multi_root: bool | None = None,
         crossing: str | None = None,
@@ -298,6 +437,8 @@ class Parser(_OnLists):
         keep: str | None = None,
         max_oracle_calls: int | None = None,
         max_seconds: float | None = None,
+        threads: int | None = None,
+        shards: int | None = None,
         init: str | None = None,
         seed: int | None = None,
         licence: str | None = None,
@@ -306,7 +447,8 @@ class Parser(_OnLists):
     ):
         """Options are those of `turbotag train --task parse`; None is its default.
 
-        template: of arcs, a file; decoder: which trees there are; multi_root: several words may
+        template: of arcs, a file; gazetteers, clusters: files of names and of word clusters by
+        name; decoder: which trees there are; multi_root: several words may
         hang on the root; crossing: what a projective parser does with other trees; labels: False
         for heads alone; prune: False to score all arcs, heads: how many a word keeps otherwise;
         min_count: of features of wrong arcs; jackknife, supertags: folds; parts: of second order
@@ -320,10 +462,13 @@ class Parser(_OnLists):
         sentences: Sequence[Words],
         trees: Sequence[Tree],
         dev: tuple[Sequence[Words], Sequence[Tree]] | None = None,
+        verbose: bool | None = None,
+        log: str | None = None,
     ) -> Parser:
         """Train on sentences and their trees.
 
-        dev: sentences and trees that are held out: they choose the best epoch.
+        dev: sentences and trees that are held out: they choose the best epoch; verbose, log: as in
+        `Tagger.fit`.
         """
         settings = options_for(
             self.task,
@@ -332,7 +477,8 @@ class Parser(_OnLists):
             format="conllu",
             **self.options,
         )
-        self.model, _ = train_parser(settings, os.devnull)
+        with self._told(verbose, log) as (trace, echo):
+            self.model, _ = train(settings, None, trace, echo)
         return self
 
     def predict(self, sentences: Sequence[Words]) -> list[list[tuple[int, str]]]:
@@ -369,6 +515,40 @@ class Parser(_OnLists):
         block = from_bytes(lists.conllu(sentences, trees), "<memory>", CONLLU)
         model.check_tags(block)
         return block
+
+
+def _watched() -> bool:
+    """Whether a person sees standard error: a terminal or a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _is_conllu(given: Any) -> bool:
+    """Whether it is a sentence or a list of sentences of the conllu package, which is imported only
+    where somebody has one."""
+    package = sys.modules.get("conllu")
+    return package is not None and isinstance(
+        given, package.models.TokenList | package.models.SentenceList
+    )
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=6)  # of the call of a pipeline
+
+
+def _batches(texts: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:
+    """Texts with what belongs to them, some at a time."""
+    batch: list[tuple[str, Any]] = []
+    size = 0
+    for each in texts:
+        if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[0], str):
+            raise ArgumentError(f"pipe() takes texts (str), with as_tuples pairs, not {each!r:.60}")
+        batch.append(each)
+        size += len(each[0])
+        if len(batch) == batch_size or size > BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 # ---- Lists ---------------------------------------------------------------------------------------

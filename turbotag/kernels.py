@@ -8,6 +8,7 @@ trusted like the program itself.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -35,7 +36,10 @@ def place() -> None:
     """
     global _temporary
     given = os.environ.get("NUMBA_CACHE_DIR")
-    if (given and os.access(_existing(given), os.W_OK)) or os.access(PACKAGE, os.W_OK):
+    if os.access(PACKAGE, os.W_OK):
+        _drop_stale()
+        return
+    if given and os.access(_existing(given), os.W_OK):
         return
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if sys.platform == "darwin":
@@ -54,6 +58,48 @@ def place() -> None:
         sys.modules["numba"].config.CACHE_DIR = _temporary
     atexit.register(shutil.rmtree, _temporary, True)
     _link_installed(_temporary)
+
+
+def _drop_stale() -> None:
+    """Remove the kernels beside the package if a file with kernels has changed: numba looks at the
+    file that a kernel stands in, not at those whose kernels it calls, and would run the old ones
+    after an update."""
+    sources, kernels = {}, []
+    for place, _, files in os.walk(PACKAGE):
+        for name in files:
+            path = os.path.join(place, name)
+            if name.endswith(".py"):
+                found = os.stat(path)
+                sources[os.path.relpath(path, PACKAGE)] = [found.st_mtime_ns, found.st_size]
+            elif name.endswith((".nbi", ".nbc")):
+                kernels.append(path)
+    stamp = os.path.join(PACKAGE, "__pycache__", "kernels.json")
+    with contextlib.suppress(OSError):  # another process may do the same
+        before = _read_stamp(stamp)
+        if before == sources:
+            return
+        changed = [name for name, mark in sources.items() if before.get(name) != mark]
+        if not before or any(map(_has_kernels, changed)) or before.keys() - sources.keys():
+            for path in kernels:
+                os.unlink(path)
+        os.makedirs(os.path.dirname(stamp), exist_ok=True)
+        with open(f"{stamp}.{os.getpid()}", "w") as f:
+            json.dump(sources, f)
+        os.replace(f.name, stamp)
+
+
+def _read_stamp(path: str) -> dict[str, list[int]]:
+    try:
+        with open(path) as f:
+            return dict(json.load(f))
+    except (OSError, ValueError):
+        return {}
+
+
+def _has_kernels(name: str) -> bool:
+    with open(os.path.join(PACKAGE, name), encoding="utf-8") as f:
+        text = f.read()
+    return "numba" in text or "kernel" in text
 
 
 def _existing(path: str) -> str:

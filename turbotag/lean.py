@@ -1,12 +1,17 @@
-"""numba, starting faster.
+"""numba, starting faster, and not at all where nothing is computed.
 
 When the first kernel is loaded, numba imports all of scipy.linalg to see that it is there: a third
-of the time that a short command takes. Where a kernel calls BLAS, numba asks again by itself.
+of the time that a short command takes. Where a kernel calls BLAS, numba asks again by itself. And
+`--help` reads the declarations of the optimizers without waiting for numba: their kernels are
+`kernel`s, which import it when they are first called.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
 
 
 def skip_blas() -> None:
@@ -20,3 +25,56 @@ def skip_blas() -> None:
             import numba.np.arraymath  # noqa: F401
         finally:
             linalg.ensure_blas = check
+
+
+def keep_apart() -> None:
+    """Let every process name its files of compiled code by its number. Two processes that compile a
+    function at one time, for other types, would give their code the same name, and numba's index
+    may then hold the types of the one beside the code of the other. Any numba that differs stays as
+    it is."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from numba.core.caching import IndexDataCacheFile
+
+        name = IndexDataCacheFile._data_name
+
+        def named(self: Any, number: int) -> str:
+            stem, ending = os.path.splitext(name(self, number))
+            return f"{stem}.{os.getpid()}{ending}"
+
+        IndexDataCacheFile._data_name = named
+
+
+# fastmath flags of the kernels: LLVM may vectorise sums; infinities and NaN stay exact
+FAST = {"reassoc", "contract", "nsz"}
+
+
+class kernel:
+    """@njit(cache=True, nogil=True) that imports numba at the first call; kernels can call it."""
+
+    def __init__(self, function: Callable[..., Any], **options: Any):
+        self.function, self.options = function, options
+        self.__doc__, self.__name__ = function.__doc__, function.__name__
+        self._compiled: Any = None
+
+    @property
+    def compiled(self) -> Any:
+        if self._compiled is None:
+            from numba import njit
+
+            self._compiled = njit(cache=True, nogil=True, **self.options)(self.function)
+        return self._compiled
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.compiled(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of a global that a kernel uses."""
+        from numba.core import types
+
+        return types.Dispatcher(self.compiled)
+
+
+def fast_kernel(function: Callable[..., Any]) -> kernel:
+    """A kernel whose sums are vectorised."""
+    return kernel(function, fastmath=FAST, error_model="numpy")

@@ -1,6 +1,10 @@
-"""The loss family L(beta, gamma): from CRFs to structured SVMs (Martins et al. 2010, section 3).
+"""The loss family L(beta, gamma): from CRFs to structured SVMs (Martins et al. 2010, equation 3).
 
 L(w; i) = (1/beta) log sum_y exp beta( s'(z_y - z) + gamma cost(z_y) )
+
+Two losses outside the family are differences of two of its members, L(beta, gamma) - L(beta, 0)
+(footnote 1): the structured ramp loss, and log E exp cost, a bound of the risk. They are not
+convex.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ NAMES = {
     "svm": (math.inf, 1.0),
     "perceptron": (math.inf, 0.0),
 }
+DIFFERENCES = {"ramp": (math.inf, 1.0), "risk": (1.0, 1.0)}
 
 
 # Beyond these a double cannot hold both 1/beta and what it is added to; scripts/torture/extremes.py
@@ -25,10 +30,12 @@ LEAST_BETA, MOST_BETA, MOST_GAMMA = 1e-6, 1e6, 1e6
 
 @dataclass(frozen=True)
 class Loss:
-    """beta in [1e-6, 1e6] or inf: inverse temperature; gamma >= 0: weight of the Hamming cost."""
+    """beta in [1e-6, 1e6] or inf: inverse temperature; gamma >= 0: weight of the Hamming cost;
+    difference: whether L(beta, 0) is taken off."""
 
     beta: float = 1.0
     gamma: float = 0.0
+    difference: bool = False
 
     def __post_init__(self) -> None:
         if not (LEAST_BETA <= self.beta <= MOST_BETA or self.beta == math.inf):
@@ -37,6 +44,8 @@ class Loss:
             )
         if not 0.0 <= self.gamma <= MOST_GAMMA:
             raise UsageError(f"gamma is {self.gamma}: it must lie between 0 and {MOST_GAMMA:g}")
+        if self.difference and self.gamma == 0.0:
+            raise UsageError("gamma is 0: the losses ramp and risk need a cost")
 
     @property
     def smooth(self) -> bool:
@@ -44,14 +53,16 @@ class Loss:
 
     @property
     def name(self) -> str:
-        for name, pair in NAMES.items():
+        for name, pair in (DIFFERENCES if self.difference else NAMES).items():
             if pair == (self.beta, self.gamma):
                 return name
-        return f"beta={self.beta:g},gamma={self.gamma:g}"
+        return f"beta={self.beta:g},gamma={self.gamma:g}{',difference' * self.difference}"
 
     @property
     def kind(self) -> str:
         """The name that is nearest: of a loss with the same terms, whatever their weights."""
+        if self.difference:
+            return "risk" if self.smooth else "ramp"
         for name, (beta, gamma) in NAMES.items():
             if math.isfinite(beta) == self.smooth and (gamma > 0.0) == (self.gamma > 0.0):
                 return name
@@ -60,7 +71,8 @@ class Loss:
 
 def loss(name: str = "crf", beta: float | None = None, gamma: float | None = None) -> Loss:
     """A loss by name; beta and gamma, where given, replace the name's own."""
-    if name not in NAMES:
-        raise UsageError(f"unknown loss {name!r}: it is one of {', '.join(NAMES)}")
-    b, g = NAMES[name]
-    return Loss(b if beta is None else beta, g if gamma is None else gamma)
+    known = {**NAMES, **DIFFERENCES}
+    if name not in known:
+        raise UsageError(f"unknown loss {name!r}: it is one of {', '.join(known)}")
+    b, g = known[name]
+    return Loss(b if beta is None else beta, g if gamma is None else gamma, name in DIFFERENCES)

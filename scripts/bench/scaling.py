@@ -32,11 +32,11 @@ from problems import Task, parsing
 from workers import attributes, read_columns
 
 from turbotag.corpus.reader import read as read_block
-from turbotag.models.gold import Options, options_for
-from turbotag.models.parser_training import train_parser
 from turbotag.models.pipeline import load
 from turbotag.models.prediction import predict
-from turbotag.models.training import problem, train
+from turbotag.training.options import TaggerOptions, options_for
+from turbotag.training.parser import train_parser
+from turbotag.training.tagger import problem, train
 
 TITLE = "Scaling"
 EPOCH, TAG, EXTRACT = "turbotag: sdca epoch", "turbotag: tagging", "turbotag: reading and features"
@@ -75,15 +75,17 @@ def measure(setting: Setting) -> None:
 # ---- Chains --------------------------------------------------------------------------------------
 
 
-def chain_costs(setting: Setting, options: Options, at: Path) -> Costs:
+def chain_costs(setting: Setting, options: TaggerOptions, at: Path) -> Costs:
     """Reading and extracting features, an epoch of sdca after the first, tagging the same data."""
     repeats = range(setting.repeats)
     found = [(EXTRACT, timed(lambda: problem(options))) for _ in repeats]
     opt = Task(setting, problem(options), {}).optimizer("sdca")
     opt.epoch()
     found += [(EPOCH, timed(opt.epoch)) for _ in repeats]
-    tagger, _ = train(replace(options, epochs=1, stop_gap=1e9), str(at / "tagger"))
-    block = read_block(options.train, options.format, tagger.naming)
+    tagger, _ = train(
+        replace(options, fit=replace(options.fit, epochs=1, stop_gap=1e9)), str(at / "tagger")
+    )
+    block = read_block(options.train, options.layout.format, tagger.naming)
     tagger.tag(block)
     return found + [(TAG, timed(lambda: tagger.tag(block))) for _ in repeats]
 
@@ -123,13 +125,13 @@ def synthetic(n: int, length: int, labels: int) -> list[Tagged]:
     ]
 
 
-def synthetic_options(at: Path, data: list[Tagged]) -> Options:
+def synthetic_options(at: Path, data: list[Tagged]) -> TaggerOptions:
     lines = []
     for words, tags in data:
         lines += [f"{w}\t{t}" for w, t in zip(words, tags, strict=True)] + [""]
     text, template = "\n".join([*lines, ""]).encode(), str(at / "templates.txt")
     names = {"columns": ("word", "tag"), "target": "tag"}
-    return Options("pos", text, format="columns", template=template, **names)
+    return options_for("pos", text, format="columns", template=template, **names)
 
 
 def synthetic_attributes(words: list[str]) -> list[list[str]]:
@@ -153,7 +155,7 @@ def by_sentences(setting: Setting, at: Path, peer: bool) -> Iterator[Point]:
     for share in setting.pick((64, 32, 16), (8, 4, 2, 1)):
         n = len(whole) // share
         data = b"\n\n".join(whole[:n]) + b"\n\n"
-        found = chain_costs(setting, Options("chunk", data, template="conll2000"), at)
+        found = chain_costs(setting, options_for("chunk", data, template="conll2000"), at)
         if peer:
             found += peer_costs(setting, [(attributes(s), [f[-1] for f in s]) for s in theirs[:n]])
         yield "sentences", n, n, found

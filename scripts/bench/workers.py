@@ -146,15 +146,15 @@ def turbotag_curve(train: str, C: str, gap: str) -> Any:
     this curve are not in its seconds; those that certify the gap are."""
     import numpy as np
 
-    from turbotag.models import training
-    from turbotag.models.gold import Options
     from turbotag.optim.algorithms import algorithm
     from turbotag.optim.certificate import objective
+    from turbotag.training import tagger as training
+    from turbotag.training.options import options_for
 
-    options = Options("chunk", train, template="conll2000", C=float(C))
+    options = options_for("chunk", train, template="conll2000", C=float(C))
     problem = training.problem(options).problem
-    lam, away, curve = 1.0 / (options.C * problem.n), 0.0, []
-    optimizer = algorithm("sdca")(problem, lam, np.random.default_rng(options.seed))
+    lam, away, curve = 1.0 / (options.fit.C * problem.n), 0.0, []
+    optimizer = algorithm("sdca")(problem, lam, np.random.default_rng(options.fit.seed))
     while True:
         optimizer.epoch()
         spent = time.process_time() - away

@@ -1,6 +1,7 @@
 """Repeat the papers' experiments: CSV files, plots, docs/results.md with a verdict on each claim.
 
-    python scripts/repro dca-ner dca-parse losses eg egr sdca page
+    python scripts/repro dca-ner dca-parse losses eg egr rates sdca page
+    python scripts/repro open-questions halfspaces noise elastic page
     python scripts/repro page                  # plots and the report again, from the CSV files
     python scripts/repro same DIR1 DIR2        # do two runs agree in all but seconds?
 
@@ -19,8 +20,13 @@ import dca_ner
 import dca_parse
 import eg
 import egr
+import elastic
+import halfspaces
 import losses
+import noise
+import open_questions
 import other
+import rates
 import sdca
 from common import VERDICTS
 from measure import Page, Part, files_of, main, read, table
@@ -31,7 +37,12 @@ MODULES = {
     "losses": losses,
     "eg": eg,
     "egr": egr,
+    "rates": rates,
     "sdca": sdca,
+    "open-questions": open_questions,
+    "halfspaces": halfspaces,
+    "noise": noise,
+    "elastic": elastic,
 }
 
 

@@ -44,3 +44,8 @@ def exponent(x: list[float], y: list[float]) -> float:
     lx, ly = np.log(x), np.log(np.maximum(y, 1e-300))
     late = lx >= lx[-1] - np.log(10.0)
     return float(np.polyfit(lx[late], ly[late], 1)[0])
+
+
+def spaced(k: int) -> bool:
+    """Whether to measure in epoch k: about 25 times a decade."""
+    return k <= 10 or int(25 * math.log10(k)) != int(25 * math.log10(k - 1))

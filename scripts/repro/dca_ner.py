@@ -30,7 +30,7 @@ def run(setting: Setting) -> None:
         for C in setting.pick((1.0,), (0.1, 1.0, 10.0), (0.01, 0.1, 1.0, 10.0, 100.0)):
             for name in ("dca", "sgd", "lbfgs"):
                 opt = task.optimizer(name, C)
-                opt.dev_score = task.held_out["dev"].main
+                opt.dev_score = task.scorer("dev").main
                 epochs = setting.pick(2, 15, 50) * (3 if name == "lbfgs" else 1)
                 mine, raw = [], []
                 for row in follow(opt, lambda opt: {}, epochs):

@@ -162,7 +162,7 @@ def claims(out: Path) -> list[Claim]:
             f"{len(corpora)} corpora.",
         ),
         Claim(
-            f"{SOURCE}, section on approximate inference",
+            f"{SOURCE}, footnote 9",
             "With Bethe's entropy about 15 % of sentences have a negative loss and lose their "
             "update.",
             all(10.0 <= x <= 20.0 for x in last.values()),

@@ -10,8 +10,8 @@ from measure import Row, Setting, groups, table
 from plots import draw
 from problems import Task, follow, primal_of, slovene
 
-from turbotag.models.gold import Options
-from turbotag.models.training import problem
+from turbotag.training.options import options_for
+from turbotag.training.tagger import problem
 
 TITLE = "Exponentiated gradient against CG and L-BFGS"
 SOURCE = "Globerson et al. 2007"
@@ -44,7 +44,7 @@ def digits(setting: Setting) -> Task:
     ]
     cut = len(lines) * 4 // 5
     train, test = ("\n\n".join(x).encode() + b"\n" for x in (lines[:cut], lines[cut:]))
-    options = Options("pos", train, template="attributes-bias", format="crfsuite")
+    options = options_for("pos", train, template="attributes-bias", format="crfsuite")
     return Task(setting, problem(options), {"test": test})
 
 

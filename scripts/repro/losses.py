@@ -34,7 +34,7 @@ class Entities:
         self.task = tagging(setting, corpus)
 
     def counts(self, W: np.ndarray) -> np.ndarray:
-        test = self.task.held_out["test"]
+        test = self.task.scorer("test")
         gold, (strings, ids) = test.dev, test.tags(W)
         sentences = gold.block.sentences
         tags = schemes.parse(gold.strings)
@@ -74,7 +74,7 @@ class Heads:
             self.task = parsing(setting, train, held_out)
 
     def counts(self, W: np.ndarray) -> np.ndarray:
-        test = self.task.held_out["test"]
+        test = self.task.scorer("test")
         bank = test.bank
         words = np.array([u != "PUNCT" for u in bank.block.strings(3)])
         right = (test.heads(W) == bank.heads) & words

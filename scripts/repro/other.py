@@ -107,7 +107,7 @@ def loopy(out: Path) -> list[Claim]:
     if not last:
         return []
     cost = {
-        c: r["cpu_seconds"] / by[c, "first order", "dca"][-1]["cpu_seconds"]
+        c: r["cpu_seconds"] / max(by[c, "first order", "dca"][-1]["cpu_seconds"], 1e-3)
         for c, r in last.items()
     }
     rounds = ", ".join(f"{r['rounds']:.0f}" for r in last.values())

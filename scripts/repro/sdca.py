@@ -317,7 +317,7 @@ def claims_on_duals(out: Path) -> list[Claim]:
         told = ", ".join(f"{k:g}: {x:.2e} ({s:.0f} s)" for k, (x, s) in ends.items())
         found.append(
             Claim(
-                f"{SOURCE}, appendix on the line search",
+                f"{SOURCE}, section 6.2",
                 "The line search need not be precise.",
                 max(gaps) / min(gaps) < 1.5,
                 f"OCR, gap after the last epoch by precision: {told}.",

@@ -263,6 +263,13 @@ def name_files(draw: Any) -> str:
     return "".join(draw(name) + draw(ending) for _ in range(draw(st.integers(1, 6))))
 
 
+@st.composite
+def cluster_files(draw: Any) -> str:
+    path = st.text("01", min_size=1, max_size=70)
+    line = st.tuples(word, path).map("\t".join)
+    return "".join(draw(line) + draw(ending) for _ in range(draw(st.integers(1, 6))))
+
+
 numbers = st.one_of(st.integers(-2, 3), st.integers(), st.floats(), st.just(10**400))
 anything = st.recursive(
     st.one_of(st.none(), st.booleans(), numbers, odd),
@@ -327,6 +334,7 @@ FILES: dict[str, st.SearchStrategy] = {
     "arc templates": arc_files(),
     "part templates": arc_files("hmsg"),
     "gazetteer": name_files(),
+    "clusters": cluster_files(),
     "model file": altered("model file"),
     "model header": headers(),
     "model arrays": st.binary(max_size=40),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from targets import TREES, Parts, model_bytes, packed
 
-from turbotag.models.tensors import LARGEST_HEADER
+from turbotag.storage.tensors import LARGEST_HEADER
 
 
 @dataclass(frozen=True)

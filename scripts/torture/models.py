@@ -56,11 +56,11 @@ from targets import (
 )
 
 from turbotag.errors import DataError, TurbotagError, UsageError
-from turbotag.models.gold import options_for
-from turbotag.models.parser_training import train_parser
 from turbotag.models.shipped import SHIPPED
-from turbotag.models.training import train
 from turbotag.optim.trace import Row, Trace
+from turbotag.training.options import options_for
+from turbotag.training.parser import train_parser
+from turbotag.training.tagger import train
 
 SECONDS, MEGABYTES = 1.0, 200.0
 PATIENCE = 60  # seconds after which an attempt counts as a hang

@@ -47,6 +47,18 @@ CALLS = {
 ALLOWED = {
     ("cli/main.py", "importlib"): "imports a subcommand, by a name from a table in that file",
     ("features/templates.py", "importlib"): "importlib.resources: reads the package's templates",
+    (
+        "__init__.py",
+        "importlib",
+    ): "imports the library when it is first used, by a known name",
+    ("models/shipped.py", "importlib"): "entry points: finds the packages of other languages",
+    ("integrations/server.py", "importlib"): "importlib.resources: reads the page of the server",
+    (
+        "integrations/server.py",
+        "asyncio",
+    ): "`turbotag serve` answers requests",
+    ("integrations/server.py", "socket"): "`turbotag serve` listens where it is told to",
+    ("integrations/forms.py", "urllib"): "urllib.parse: reads the fields of a request",
 }
 
 
@@ -264,12 +276,14 @@ def dependencies() -> str:
     assert int(row["passed"]) > 1000, row
     lines = ["| dependency | lower bound | tested at | newest tested |", "|---|---|---|---|"]
     for name, bound in needed.items():
-        assert lowest.same(row[name], bound), f"make lowest: {name} {row[name]}, not {bound}"
+        tested = row.get(name, "not yet")  # a dependency that is newer than the last run
+        same = tested == "not yet" or lowest.same(tested, bound)
+        assert same, f"make lowest: {name} {tested}, not {bound}"
         try:
             newest = metadata.version(name)
         except metadata.PackageNotFoundError:
             newest = "-"
-        lines.append(f"| {name} | {bound} | {row[name]} | {newest} |")
+        lines.append(f"| {name} | {bound} | {tested} | {newest} |")
     return "\n".join(
         [
             f"`make lowest` on {row['date']}: {row['passed']} tests passed and {row['skipped']} "

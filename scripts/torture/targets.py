@@ -30,19 +30,21 @@ from turbotag.corpus.trees import check_trees, lift, projective_sentences, read_
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, TurbotagError
 from turbotag.features import arcs, templates
+from turbotag.features.clusters import Clusters
 from turbotag.features.extract import Extractor
 from turbotag.features.gazetteer import Gazetteer
 from turbotag.features.parts import ROLES, PartExtractor
-from turbotag.models import store, tensors
-from turbotag.models.gold import options_for
+from turbotag.models.model import Output
 from turbotag.models.parser import Parser
-from turbotag.models.parser_training import train_parser
 from turbotag.models.pipeline import load_model
-from turbotag.models.prediction import Output, annotate
+from turbotag.models.prediction import annotate
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import index_features, train
 from turbotag.report.heaviest import parser_features, tagger_features
-from turbotag.report.model_card import card, parser_card, transitions
+from turbotag.report.model_card import parser_card, tagger_card, transitions
+from turbotag.storage import store, tensors
+from turbotag.training.options import options_for
+from turbotag.training.parser import train_parser
+from turbotag.training.tagger import index_features, train
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 LONGEST_MESSAGE = 1000
@@ -235,7 +237,7 @@ def raw_text(data: bytes) -> None:
     check(not BLANKS.sub("", string[last:]), "text is lost")
 
 
-# ---- Templates and gazetteers --------------------------------------------------------------------
+# ---- Templates and resources ---------------------------------------------------------------------
 
 
 def decoded(data: bytes) -> str:
@@ -304,6 +306,15 @@ def gazetteer(data: bytes) -> None:
         check(extractor.ids(block)["gaz:g"][0] > 0, "a name is not found")
 
 
+def clusters(data: bytes) -> None:
+    found = Clusters.read("c", data)
+    lines = [line.rstrip("\r") for line in data.decode("utf-8-sig").split("\n") if line.strip()]
+    listed = {line.split("\t")[0]: line.split("\t")[1].strip() for line in lines}
+    for each in (found, Clusters.load("c", found.arrays())):
+        paths = [each.values("cluster")[n] for n in each.numbers_of(list(listed)).tolist()]
+        check(paths == list(listed.values()), "a listed word has another path")
+
+
 # ---- Model files ---------------------------------------------------------------------------------
 
 Parts = tuple[dict[str, Any], dict[str, np.ndarray]]  # header and arrays of a model file
@@ -327,15 +338,17 @@ def small_models() -> dict[str, Parts]:
     """Models of every kind, trained on a few sentences, as what their files hold."""
     with tempfile.TemporaryDirectory(dir=scratch()) as name:
         folder = Path(name)
-        (folder / "t").write_text("word[0]\npos[-1..1]\ngaz[0]\nbias\n")
+        (folder / "t").write_text("word[0]\npos[-1..1]\ngaz[0]\ncluster2[0]\nbias\n")
         (folder / "g").write_text("Ada Lind\nOslo\n")
         (folder / "a").write_text("h:upos m:upos dir\nh:word m:word\nb:upos h:upos\n")
         common: dict[str, Any] = {"epochs": 2, "template": str(folder / "t")}
         gazetteers = {"g": str(folder / "g")}
+        (folder / "c").write_text("ada\t0101\noslo\t011\n")
+        words = {"c": str(folder / "c")}
         out = str(folder / "model")
         found = {}
         for name, given in {
-            "tagger": {"gazetteers": gazetteers, "dev": TAGS},
+            "tagger": {"gazetteers": gazetteers, "clusters": words, "dev": TAGS},
             "order 2": {"order": 2, "scheme": "iobes"},
             "compact": {"compact": True, "gazetteers": gazetteers},
         }.items():
@@ -412,7 +425,7 @@ def use(path: str, fully: bool = False) -> None:
         use_tagger(model, fully)
         if fully:
             named = Tagger.load(path, names=True)
-            card(named)
+            tagger_card(named)
             transitions(named)
             for k in range(len(named.labels)):
                 tagger_features(named, k, named.keys.size)
@@ -546,6 +559,7 @@ TARGETS: dict[str, Target] = {
     "arc templates": Target(arc_templates, lambda: [ARCS, MORE_ARCS], 256),
     "part templates": Target(part_templates, part_seeds, 256),
     "gazetteer": Target(gazetteer, lambda: [b"Ada Lind\nOslo\n# a comment\n\nNew York City\n"]),
+    "clusters": Target(clusters, lambda: [b"ada\t0101\nOslo\t011\t17\n\nin\t0\n"]),
     "model file": Target(model_file, file_seeds, 8192),
     "model header": Target(model_header, header_seeds, 2048),
     "model arrays": Target(model_arrays, array_seeds, 64),

@@ -51,16 +51,15 @@ def warm(demo):
     from turbotag import kernels
 
     kernels.tell(lambda line: None)  # tests do not depend on what is compiled already
+    from turbotag import training
     from turbotag.cli import calibrate, draw, eval, inspect, main, models, predict, report, train  # noqa: F401
     from turbotag.corpus.reader import read
-    from turbotag.models import evaluation, gold, parser_training, training  # noqa: F401
+    from turbotag.models import evaluation  # noqa: F401
     from turbotag.report import attachment, draw_html, model_card, tables  # noqa: F401
+    from turbotag.training import options
 
-    for task, function, file in (
-        ("ner", training.train, "dev.iob2"),
-        ("parse", parser_training.train_parser, "dev.conllu"),
-    ):
-        model, _ = function(gold.options_for(task, train=f"{demo}/{file}", epochs=1), os.devnull)
+    for task, file in (("ner", "dev.iob2"), ("parse", "dev.conllu")):
+        model, _ = training.train(options.options_for(task, f"{demo}/{file}", epochs=1))
     model.parse(read(f"{demo}/dev.conllu"), probabilities=True)
     turbotag.load("en")("Ada flew to Oslo. It didn't rain.")
     return main.main

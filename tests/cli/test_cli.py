@@ -34,7 +34,7 @@ def model(tmp_path_factory):
         "IOB2, 3 types",
         "features, 7 labels, ",
         f"{DEV}: held out, 60 sentences, 568 tokens",
-        "algorithm: sdca (dual compact, sampling gap, nonuniform 0.8, precision 0.001), state ",
+        "algorithm: sdca (dual compact, sampling gap, nonuniform 0.8, precision 0.001, l1 0.0)",
         "loss: crf (beta 1, gamma 0); C 1, lambda 0.0025",
         "until: a certified gap of 0.01 or 200 epochs",
         "gap  dev F1\n",
@@ -98,7 +98,9 @@ def test_calibrate(model, tmp_path):
         assert (made[0] == made[1]) == same
     shown = [run("inspect", m, "--label", "B-PER").stdout for m in (model, other)]
     assert shown[0].splitlines()[-5:] == shown[1].splitlines()[-5:]  # features still have names
-    one_sentence(run("calibrate", model, DEMO / "test.conllu", "-o", other), 1, "no column")
+    bare = tmp_path / "bare.conllu"
+    bare.write_text("1\tAda\t_\tPROPN\t_\t_\t0\troot\t_\t_\n\n")
+    one_sentence(run("calibrate", model, bare, "-o", other), 1, "no column")
     one_sentence(run("calibrate", "en-parse", TEST, "-o", other), 1, "CoNLL-U or CoNLL-X")
     one_sentence(run("calibrate", model, TEST, "-o", tmp_path / "no" / "x"), 1, "no")
 
@@ -214,6 +216,7 @@ def test_bad_usage(model, tmp_path):
     one_sentence(run(*train, "--algorithm", "dca", "--dual", "exact"), 2, "no parameter 'dual'")
     one_sentence(run(*train, "--loss", "svm", "--dual", "exact"), 2, "finite beta")
     one_sentence(run(*train, "--gazetteer", "x"), 2, "NAME=FILE")
+    one_sentence(run(*train, "--clusters", "x"), 2, "NAME=FILE")
     one_sentence(run(*train, "--keep", "best"), 2, "--keep needs --dev")
     one_sentence(run(*train, "--template", tmp_path / "none"), 1, "no such template file")
     one_sentence(run("eval", TEST), 2, "PREDICTED or --model")
@@ -429,7 +432,8 @@ def test_ctrl_c_does_not_wait_for_threads(tmp_path):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_optimizer_resumes_after_sigkill(tmp_path, name):
     """Killed in the middle of an epoch, wherever that is, and continued to the same weights."""
-    loss = {"mira": "svm", "egr": "svm", "perceptron": "perceptron"}.get(name, "crf")
+    served = ALGORITHMS[name].losses
+    loss = {"hinge": "svm", "perceptron": "perceptron"}.get(served, "crf")
     options = f"--task ner --algorithm {name} --loss {loss} -q"
     options += " --checkpoint-seconds 0"
     if name in ("sdca", "lbfgs", "cg", "egr"):
@@ -477,7 +481,8 @@ def parameter_values():
             elif isinstance(p.default, bool):
                 yield name, p, not p.default, None
             else:
-                yield name, p, type(p.default)(0.25 if p.default < 1 else 2), p.least - 1
+                other = 0.25 if p.default < 1 else max(2, p.least)
+                yield name, p, type(p.default)(other), p.least - 1
 
 
 def test_every_declared_parameter_is_an_option(tmp_path):
@@ -513,3 +518,36 @@ def test_warm_start_from_a_model(model, tmp_path):
     assert run(*train, "--init", model, "-o", tmp_path / "warm").returncode == 0
     warm = json.loads(log.read_text().splitlines()[-1])["gap"]
     assert warm < cold
+
+
+def test_no_parameter_of_an_optimizer_has_the_name_of_another_option():
+    from turbotag.cli.train import command
+
+    flags = [flag for p in command.params for flag in p.opts]
+    assert len(flags) == len(set(flags))
+
+
+def test_label_costs(tmp_path):
+    """In the loss, in the model's header, and resumable; a wrong one is refused in a sentence."""
+    data, model = tmp_path / "a.iob2", tmp_path / "a.model"
+    data.write_text("x O\n\nx O\n\nx B-ORG\n\n")
+    base = ["train", "--task", "ner", "--train", str(data), "-o", str(model), "--no-calibration"]
+    done = run(*base, "--label-cost", "ORG=4", "-C", "100")
+    assert done.returncode == 0, done.stderr
+    assert "loss: softmax-margin" in done.stderr
+    costly = Tagger.load(str(model))
+    assert costly.header["label_cost"] == {"ORG": 4.0}
+    assert run(*base, "--loss", "softmax-margin", "-C", "100").returncode == 0
+    usual = Tagger.load(str(model)).weights[:-2].sum(axis=0)  # of B-ORG and O, without transitions
+    more = costly.weights[:-2].sum(axis=0)
+    assert more[0] - more[1] > usual[0] - usual[1]
+    for cost, message in (
+        ("ORG", "LABEL=COST"),
+        ("PER=2", "the tags are B-ORG, O"),
+        ("ORG=-1", "lie between"),
+    ):
+        done = run(*base, "--label-cost", cost)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert message in done.stderr
+    done = run("train", "--task", "parse", "--train", str(data), "-o", "x", "--label-cost", "A=2")
+    assert "--label-cost is for taggers" in done.stderr

@@ -1,4 +1,4 @@
-"""Names of arcs' features: one name for one key, on every arc of real sentences."""
+"""Names of features of arcs and second-order parts: one name for one key, in real sentences."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,10 @@ from tests.cli.processes import DEMO
 from turbotag.corpus.reader import read
 from turbotag.corpus.trees import read_heads
 from turbotag.features import templates
-from turbotag.features.arc_names import Namer, values
+from turbotag.features.arc_names import Namer, PartNamer, values
 from turbotag.features.arcs import ArcExtractor, Words, parse
+from turbotag.features.parts import PartExtractor
+from turbotag.structures import parts, pruning
 
 OWN = """
 h:word m:word dir|dist
@@ -75,3 +77,47 @@ def test_names_by_hand():
     root = {name for _, name in namer.features(words.matrix(block), values(words, block, []), 0, 1)}
     assert "h:word=<root> m:word=a dir=root" in root
     assert "h:upos=<root> set:upos={}" in root
+
+
+@pytest.mark.parametrize("kind", ["siblings", "grandparents", "all-siblings"])
+def test_one_name_for_one_key_of_parts(kind):
+    block = read(b"\n\n".join((DEMO / "dev.conllu").read_bytes().split(b"\n\n")[:2]) + b"\n\n")
+    parsed = parse(templates.load(kind), "templates")
+    words = Words(parsed)
+    extractor = PartExtractor(parsed, words, kind)
+    namer, matrix, strings = (
+        PartNamer(extractor, words),
+        words.matrix(block),
+        values(words, block, []),
+    )
+    name_of, key_of = {}, {}
+    for a, b in zip(block.sentences.tolist(), block.sentences[1:].tolist(), strict=False):
+        here = {source: column[a:b] for source, column in strings.items()}
+        p = parts.parts(*pruning.full(b - a), True)
+        every = dict(
+            zip(("siblings", "grandparents", "all-siblings"), parts.positions(p), strict=True)
+        )
+        for part in every[kind][::7].tolist():
+            named = namer.features(matrix[a:b], here, tuple(part))
+            keys, _ = extractor.keys(matrix[a:b], np.array([part]))
+            assert [key for key, _ in named] == keys.tolist()
+            for key, name in named:
+                assert name_of.setdefault(key, name) == name
+                assert key_of.setdefault(name, key) == key
+    assert len(name_of) > 200
+
+
+def test_more_values_than_bits():
+    """The 64th value between two words, and those after it, share a feature with the last one."""
+    lines = [f"{i}\tw{i}\t_\tX\t_\t_\t{i - 1}\tx\t_\t_" for i in range(1, 81)]
+    block = read(("\n".join(lines) + "\n\n").encode())
+    parsed = parse("b:word\nset:word", "templates")
+    words = Words(parsed)
+    extractor = ArcExtractor(parsed, words)
+    matrix, strings = words.matrix(block), values(words, block, [])
+    for head, modifier, last in ((1, 80, "w80"), (1, 60, "w59"), (62, 70, "w80")):
+        named = Namer(extractor, words).features(matrix, strings, head, modifier)
+        at = (np.arange(81) >= modifier).astype(np.int64)
+        keys, _ = extractor.keys(matrix, at, np.array([head], np.int32))
+        assert sorted(key for key, _ in named) == sorted(keys.tolist())
+        assert named[-2][1] == f"b:word={last}"

@@ -89,6 +89,15 @@ def test_gazetteers_match_longest_names_without_regard_to_case(tmp_path):
     assert got[5] == []
 
 
+def test_gazetteers_match_names_that_are_cut_into_words(tmp_path):
+    gaz = Gazetteer.of("g", ["Coca-Cola", "Macy's", "Rolls-Royce's Club"])
+    words = "Coca - Cola and Macy 's Coca-Cola ROLLS - royce 's club"
+    text = block(tmp_path, words.replace(" ", " O\n") + " O\n")
+    got = names(text, Extractor(templates.parse("gaz[0]", "t"), [gaz]))
+    marks = [n[0][-1] if n else "-" for n in got]
+    assert marks == list("BIL-BLUBIIIL")
+
+
 def test_gazetteer_files(tmp_path):
     path = tmp_path / "g.txt"
     path.write_text("# names\n\nNew York\n", encoding="utf-8")

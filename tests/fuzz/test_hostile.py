@@ -15,12 +15,13 @@ from turbotag.corpus.reader import read, stream
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
 from turbotag.features.gazetteer import Gazetteer
-from turbotag.models import store
-from turbotag.models.gold import options_for
+from turbotag.models.model import Output
 from turbotag.models.pipeline import load_model
-from turbotag.models.prediction import Output, predict
+from turbotag.models.prediction import predict
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import train
+from turbotag.storage import store
+from turbotag.training.options import options_for
+from turbotag.training.tagger import train
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "torture"
 if not SCRIPTS.is_dir():
@@ -50,7 +51,7 @@ def refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "header", "words"),
     [
-        ("tagger", {"order": 0}, "order 0"),
+        ("tagger", {"order": 3}, "order 3"),
         ("tagger", {"order": 10**9}, "order 1000000000"),
         ("tagger", {"labels": []}, "0 labels"),
         ("tagger", {"labels": ["B-LOC", "B-LOC", "I-PER", "O"]}, "not distinct"),
@@ -97,7 +98,7 @@ def test_arrays(refused):
     _, arrays = small_models()["tagger"]
     refused("tagger", "keys are", arrays={"keys": arrays["keys"][None]})
     refused("tagger", "keys are", arrays={"keys": arrays["keys"].astype(np.float64)})
-    refused("tagger", "whole are", arrays={"gazetteer.g.whole": arrays["gazetteer.g.whole"][:-1]})
+    refused("tagger", "2 marks", arrays={"gazetteer.g.whole": arrays["gazetteer.g.whole"][:-1]})
     for value in (np.nan, np.inf, -np.inf, 3e38):
         weights = arrays["weights"].copy()
         weights[-1, -1] = value
@@ -228,12 +229,15 @@ def test_a_tag_in_misc_and_its_probability_share_the_column():
         assert all(f.startswith("X=") and "|Prob=0." in f for f in found)
 
 
-def test_replacements_must_not_overlap():
-    edits = Edits(read(TAGS, "columns"))
-    edits.replace(1, ["x"], np.zeros(6, np.int64))
-    edits.replace(1, ["y"], np.zeros(6, np.int64))
-    with pytest.raises(ValueError, match="overlap"):
-        edits.text()
+def test_what_is_written_last_counts():
+    block, each = read(TAGS, "columns"), np.zeros(6, np.int64)
+    edits = Edits(block)
+    edits.replace(1, ["x"], each)
+    edits.replace(1, ["y", "z"], each)
+    found = edits.written()
+    assert read(edits.text(), "columns").column(1).strings == found.column(1).strings == ["y"]
+    assert found.filled(1).all()
+    assert found.column(0).strings == block.column(0).strings
 
 
 def test_column_numbers():

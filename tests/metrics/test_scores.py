@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests import conlleval
 from turbotag.metrics import spans, tags
-from turbotag.models.evaluation import evaluate_files
-from turbotag.models.gold import Options
+from turbotag.models.gold import Layout
+from turbotag.models.tag_comparison import evaluate_files
 from turbotag.report.tables import percent, score_table
 
 
@@ -93,8 +93,7 @@ def test_tables_are_those_of_conlleval(lines):
     conlleval counts, the accuracy too."""
     gold, predicted = ("\n".join(" ".join((*x[:1], *x[n : n + 1])) for x in lines) for n in (1, 2))
     oracle = conlleval.report([" ".join(x) for x in lines])
-    options = Options("pos", "", format="columns")
-    score = evaluate_files(options, gold.encode(), predicted.encode(), strict=False)
+    score = evaluate_files(gold.encode(), predicted.encode(), Layout("columns"))
     table = score_table(score)
     if isinstance(score, spans.SpanScore):
         names = (oracle.gold + oracle.guessed).keys()
@@ -123,3 +122,20 @@ def test_a_third_decimal_of_5():
     assert percent(23 / 160) == "14.38"
     assert f"{tags.Counts(160, 1000, 23).percentages[1]:.2f}" == "14.38"
     assert f"{tags.Counts(1, 63, 1).percentages[2]:.2f}" == "3.13"
+
+
+def test_attributes_are_counted_by_name():
+    gold, predicted = ["_", "Case=Nom|Number=Sing", "Case=Acc"], ["Case=Nom", "_", "Case=Acc|X=y"]
+    ids, sentences = np.array([0, 1, 1, 2]), np.array([0, 2, 4])
+    found = tags.score_tags(gold, ids, predicted, np.array([1, 0, 2, 2]), sentences)
+    assert (found.right_tokens, found.tokens) == (1, 4)  # whole values
+    counts = {name: (c.gold, c.predicted, c.correct) for name, c in found.types.items()}
+    assert counts == {"Case": (3, 3, 2), "Number": (2, 0, 0), "X": (0, 2, 0)}
+    assert "attributes" in found.convention
+
+
+def test_more_values_than_a_table_can_show():
+    many = [str(n) for n in range(400)]
+    found = tags.score_tags(many, np.arange(400), many, np.arange(400), np.array([0, 400]))
+    assert found.accuracy == 1.0
+    assert found.types == {}

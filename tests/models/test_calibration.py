@@ -12,15 +12,17 @@ from tests.tree_oracles import EnumeratedTrees
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError
 from turbotag.metrics.calibration import log_loss
-from turbotag.models.calibrating import RUNS, SHARE, split
 from turbotag.models.calibration import MOST_SHARPNESS, Items, fit
-from turbotag.models.evaluation import compare_model, compare_trees
-from turbotag.models.gold import Options, options_for
+from turbotag.models.model import Output
 from turbotag.models.parser import Parser
-from turbotag.models.parser_training import train_parser
-from turbotag.models.prediction import Output, predict
+from turbotag.models.prediction import predict
+from turbotag.models.tag_comparison import compare_model
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import train
+from turbotag.models.tree_comparison import compare_parser
+from turbotag.training.calibrating import RUNS, SHARE, split
+from turbotag.training.options import options_for
+from turbotag.training.parser import train_parser
+from turbotag.training.tagger import train
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 NER = {s: str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test")}
@@ -108,7 +110,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ner(folder):
-    options = Options("ner", NER["train"], stop_gap=0.5, calibration=False)
+    options = options_for("ner", NER["train"], stop_gap=0.5, calibration=False)
     return train(options, str(folder / "ner"))[0]
 
 
@@ -284,13 +286,14 @@ def noisy_trees(path, seed):
 
 
 def tag_error(model, gold):
-    found = compare_model(Options("pos", ""), model, gold, False, True)
+    found = compare_model(model, gold, probabilities=True)
     return found.details().calibration["tags"].ece
 
 
 def tree_errors(model, gold):
     return [
-        c.ece for c in compare_trees(gold, model, probabilities=True).details().calibration.values()
+        c.ece
+        for c in compare_parser(model, gold, probabilities=True).details().calibration.values()
     ]
 
 
@@ -333,9 +336,9 @@ def test_trained_parsers_are_calibrated(tmp_path, with_dev):
 
 def test_no_calibration_where_none_is_asked_for_or_possible(tmp_path):
     said = []
-    options = Options("ner", NER["train"], stop_gap=0.5, calibration=False)
+    options = options_for("ner", NER["train"], stop_gap=0.5, calibration=False)
     assert "calibration" not in train(options, str(tmp_path / "m"), echo=said.append)[0].header
     assert not any("calibrat" in s for s in said)
-    few = Options("ner", NER["dev"], stop_gap=0.5)
+    few = options_for("ner", NER["dev"], stop_gap=0.5)
     assert "calibration" not in train(few, str(tmp_path / "m"), echo=said.append)[0].header
     assert any("not calibrated: 60 sentences are too few" in s for s in said)

@@ -14,12 +14,13 @@ from turbotag.cli.main import cli
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
-from turbotag.models import store
-from turbotag.models.evaluation import evaluate_model
-from turbotag.models.gold import Options
-from turbotag.models.prediction import Output, predict
+from turbotag.models.model import Output
+from turbotag.models.prediction import predict
+from turbotag.models.tag_comparison import evaluate_model
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import train
+from turbotag.storage import store
+from turbotag.training.options import options_for
+from turbotag.training.tagger import train
 
 TREEBANK = str(Path(TRAIN).with_name("train.conllu"))
 
@@ -45,7 +46,7 @@ def saved(small, tmp_path):
 
 
 def f1(tagger):
-    return evaluate_model(Options("ner", TEST), tagger, TEST, strict=True).total.f1
+    return evaluate_model(tagger, TEST, strict=True).total.f1
 
 
 def tagged(tagger, **output):
@@ -123,7 +124,7 @@ def test_a_compact_tagger_can_be_made_smaller(small):
 )
 def test_variants(tmp_path, options):
     settings = {"task": "ner", "train": TRAIN, "stop_gap": 0.1, "compact": True, **options}
-    made, _ = train(Options(**settings), str(tmp_path / "m"))
+    made, _ = train(options_for(**settings), str(tmp_path / "m"))
     again = Tagger.load(str(tmp_path / "m"))
     block = read(TEST if settings["task"] == "ner" else TREEBANK)
     np.testing.assert_array_equal(again.tag(block), made.tag(block))
@@ -137,10 +138,10 @@ def test_gazetteers_and_attributes(tmp_path):
     template = tmp_path / "template.txt"
     template.write_text("word[0]\ngaz[0]\n")
     fit(tmp_path, compact=True, template=str(template), gazetteers={"name": str(names)})
-    assert [g.name for g in Tagger.load(str(tmp_path / "m")).gazetteers] == ["name"]
+    assert [g.name for g in Tagger.load(str(tmp_path / "m")).resources] == ["name"]
     weighted = tmp_path / "weighted.crfsuite"
     weighted.write_text("N\tw=Ada:2.5\tcap\nV\tw=sings\n\nN\tw=rain\nV\tw=falls\tlow:0.5\n\n" * 5)
-    options = Options("pos", str(weighted), format="crfsuite", compact=True)
+    options = options_for("pos", str(weighted), format="crfsuite", compact=True)
     made, _ = train(options, str(tmp_path / "w"))
     block = read(str(weighted), "crfsuite")
     again = Tagger.load(str(tmp_path / "w"))
@@ -214,9 +215,9 @@ def test_on_the_command_line(tmp_path):
 
 
 def test_the_dev_score_is_that_of_the_compact_tagger(tmp_path):
-    options = Options("ner", TRAIN, DEV, algorithm="dca", epochs=3, compact=True, drop=0.3)
+    options = options_for("ner", TRAIN, DEV, algorithm="dca", epochs=3, compact=True, drop=0.3)
     made, _ = train(options, str(tmp_path / "m"))
-    own = evaluate_model(Options("ner", DEV), made, DEV, strict=False)
+    own = evaluate_model(made, DEV, strict=False)
     assert made.header["scores"]["dev"]["f1"] == own.main
 
 
@@ -229,7 +230,7 @@ def test_drop_without_compact_is_refused_by_name():
 @pytest.mark.parametrize("drop", [-1.0, float("nan")])
 def test_drop_out_of_range_is_refused(tmp_path, drop):
     with pytest.raises(UsageError, match="drop is"):
-        train(Options("ner", DEV, epochs=1, compact=True, drop=drop), str(tmp_path / "m"))
+        train(options_for("ner", DEV, epochs=1, compact=True, drop=drop), str(tmp_path / "m"))
 
 
 def test_rows_that_fold_alike_keep_the_heavier(full):

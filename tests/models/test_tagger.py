@@ -14,14 +14,15 @@ from tests.oracles import Enumerated
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
-from turbotag.models import memory
-from turbotag.models.evaluation import evaluate_files, evaluate_model
-from turbotag.models.gold import Options
-from turbotag.models.prediction import Output, predict
+from turbotag.models.model import Output
+from turbotag.models.prediction import predict
+from turbotag.models.tag_comparison import evaluate_files, evaluate_model
 from turbotag.models.tagger import Tagger
-from turbotag.models.training import DevScorer, train
 from turbotag.optim.trace import Trace
+from turbotag.storage import memory
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.training.options import options_for
+from turbotag.training.tagger import DevScorer, train
 
 try:
     import resource
@@ -35,7 +36,7 @@ TRAIN, DEV, TEST = (str(DEMO / f"{s}.iob2") for s in ("train", "dev", "test"))
 def fit(tmp_path, name="m", **options):
     path = str(tmp_path / name)
     settings = {"task": "ner", "train": TRAIN, "stop_gap": 0.05, "calibration": False, **options}
-    _, result = train(Options(**settings), path)
+    _, result = train(options_for(**settings), path)
     return Tagger.load(path), result
 
 
@@ -51,7 +52,7 @@ def tagged(tagger, path, **output):
 
 
 def test_learns_the_embedded_corpus(tagger):
-    score = evaluate_model(Options("ner", TEST), tagger, TEST, strict=True)
+    score = evaluate_model(tagger, TEST, strict=True)
     assert score.total.f1 > 0.9
 
 
@@ -66,6 +67,7 @@ def test_same_seed_same_bytes_and_other_seed_other_bytes(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
+        {"order": 0},
         {"order": 2},
         {"constraints": "train"},
         {"constraints": "none"},
@@ -82,11 +84,11 @@ def test_variants_learn_and_write_valid_tags(tmp_path, options):
     model, result = fit(tmp_path, **options)
     out = tmp_path / "out"
     out.write_bytes(tagged(model, TEST))
-    score = evaluate_files(Options("ner", TEST), TEST, str(out), strict=True)
+    score = evaluate_files(TEST, str(out), strict=True)
     assert score.total.f1 > 0.85
     assert result.certificate.gap >= -1e-9
     if options.get("constraints") != "none":
-        lenient = evaluate_files(Options("ner", TEST), TEST, str(out), strict=False)
+        lenient = evaluate_files(TEST, str(out), strict=False)
         assert lenient.total == score.total
 
 
@@ -118,7 +120,7 @@ def test_threads_and_block_sizes_give_the_same_bytes(tagger, tmp_path, monkeypat
         assert out.getvalue() == whole
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [0, 1, 2])
 def test_probabilities_against_enumeration(tmp_path, order):
     """Token, entity and n-best probabilities on short sentences, over all label sequences."""
     model, _ = fit(tmp_path, order=order, stop_gap=0.5)
@@ -134,7 +136,7 @@ def test_probabilities_against_enumeration(tmp_path, order):
     for s in range(2):
         a, b = block.sentences[s], block.sentences[s + 1]
         T = int(b - a)
-        exact = Enumerated(model.theta(scores[a:b]), T, K, 1.0, model.mask, order)
+        exact = Enumerated(model.theta(scores[a:b]), T, K, 1.0, model.mask, max(order, 1))
         assert exact.ys[exact.scores.argmax()] == tuple(tags[a:b].tolist())
         expected = exact.marginals[: T * K].reshape(T, K)
         np.testing.assert_allclose(posterior[a:b], expected, atol=1e-9)
@@ -176,7 +178,7 @@ def test_nbest_blocks(tagger, tmp_path):
 
 def test_nbest_of_conllu_repeats_whole_sentences(tmp_path):
     path = str(tmp_path / "pos")
-    train(Options("pos", str(DEMO / "train.conllu"), stop_gap=1.0), path)
+    train(options_for("pos", str(DEMO / "train.conllu"), stop_gap=1.0), path)
     rest = "\t_" * 8
     source = tmp_path / "x.conllu"
     source.write_text(
@@ -210,12 +212,15 @@ def test_evaluating_a_model_reads_the_columns_as_training_did(tmp_path):
     model, _ = fit(
         tmp_path, train=str(path), columns=columns, template=str(template), stop_gap=1e-3
     )
-    assert evaluate_model(Options("ner", str(path)), model, str(path), False).main == 1.0
+    assert evaluate_model(model, str(path)).main == 1.0
 
 
 def test_templates_cannot_read_the_target_under_another_name(tmp_path):
     with pytest.raises(UsageError, match="which is to be predicted"):
-        train(Options("pos", str(DEMO / "train.conllu"), template="conll2000"), str(tmp_path / "x"))
+        train(
+            options_for("pos", str(DEMO / "train.conllu"), template="conll2000"),
+            str(tmp_path / "x"),
+        )
 
 
 def test_bilou_comes_out_as_bilou(tmp_path):
@@ -239,7 +244,7 @@ def test_conllx_models_fill_the_tag_column_of_conllu(tmp_path):
 def test_conllu_in_and_out(tmp_path, tagger):
     path = str(tmp_path / "pos")
     conllu = str(DEMO / "train.conllu")
-    train(Options("pos", conllu, stop_gap=0.05), path)
+    train(options_for("pos", conllu, stop_gap=0.05), path)
     model = Tagger.load(path)
     assert model.header["target"] == "upos"
     source = (DEMO / "test.conllu").read_bytes()
@@ -255,7 +260,7 @@ def test_conllu_in_and_out(tmp_path, tagger):
     assert "Entity=B-PER|Prob=" in noted
     # a model without a column of its own in CoNLL-U writes into MISC
     chunker = str(tmp_path / "c")
-    train(Options("ner", TRAIN, template="conll2000", stop_gap=0.5), chunker)
+    train(options_for("ner", TRAIN, template="conll2000", stop_gap=0.5), chunker)
     with pytest.raises(DataError, match="need column 'pos'"):
         tagged(Tagger.load(chunker), str(_text_file(tmp_path)))
     entities = tagged(tagger, str(blanked)).decode()
@@ -281,19 +286,19 @@ def test_crfsuite_in_and_out(tmp_path):
 
 def test_unknown_label_bad_target_bad_tags(tmp_path, tagger):
     pos = str(tmp_path / "pos")
-    train(Options("pos", TRAIN, target="pos", stop_gap=1.0), pos)
+    train(options_for("pos", TRAIN, target="pos", stop_gap=1.0), pos)
     odd = tmp_path / "odd"
     odd.write_text("Ada\tPROPN\tO\nsings\tNOSUCH\tO\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"odd, line 2: label 'NOSUCH' is unknown"):
-        evaluate_model(Options("pos", str(odd)), Tagger.load(pos), str(odd), False)
+        evaluate_model(Tagger.load(pos), str(odd))
     with pytest.raises(DataError, match=r"line 1: 'PROPN' in column 'pos' is not an IOB tag"):
-        train(Options("ner", TRAIN, target="pos"), str(tmp_path / "x"))
+        train(options_for("ner", TRAIN, target="pos"), str(tmp_path / "x"))
     with pytest.raises(DataError, match="no column 'nothing'"):
-        train(Options("ner", TRAIN, target="nothing"), str(tmp_path / "x"))
-    with pytest.raises(UsageError, match="no ner column"):
-        train(Options("ner", str(DEMO / "train.conllu")), str(tmp_path / "x"))
+        train(options_for("ner", TRAIN, target="nothing"), str(tmp_path / "x"))
+    with pytest.raises(UsageError, match="no chunk column, and no CHUNK= in MISC"):
+        train(options_for("chunk", str(DEMO / "train.conllu")), str(tmp_path / "x"))
     with pytest.raises(UsageError, match="which is to be predicted"):
-        train(Options("pos", TRAIN, target="pos", template="chunk"), str(tmp_path / "x"))
+        train(options_for("pos", TRAIN, target="pos", template="chunk"), str(tmp_path / "x"))
     for bad in (
         {"C": float("nan")},
         {"C": -1.0},
@@ -302,7 +307,7 @@ def test_unknown_label_bad_target_bad_tags(tmp_path, tagger):
         {"patience": 2},
     ):
         with pytest.raises(UsageError):
-            train(Options("ner", TRAIN, **bad), str(tmp_path / "x"))
+            train(options_for("ner", TRAIN, **bad), str(tmp_path / "x"))
     assert not (tmp_path / "x").exists()
 
 
@@ -310,9 +315,9 @@ def test_strict_refuses_and_default_repairs_irregular_tags(tmp_path):
     path = tmp_path / "t"
     path.write_text("a O\nb I-X\nc I-X\n\nd B-X\n" * 5, encoding="utf-8")
     with pytest.raises(DataError, match=r"t, line 2: I-X does not fit IOB2"):
-        train(Options("ner", str(path), strict=True), str(tmp_path / "m"))
+        train(options_for("ner", str(path), strict=True), str(tmp_path / "m"))
     said = []
-    train(Options("ner", str(path)), str(tmp_path / "m"), echo=said.append)
+    train(options_for("ner", str(path)), str(tmp_path / "m"), echo=said.append)
     (warning,) = (line for line in said if line.startswith("warning"))
     assert "t, line 2: I-X does not fit IOB2, where spans open with B- (the first of 5 " in warning
 
@@ -322,20 +327,20 @@ def test_iob1_with_needless_b_is_iob1(tmp_path):
     path = tmp_path / "t"
     path.write_text("a O\nb I-X\nc I-X\n\n" * 9 + "a B-X\n\nb O\nc B-Y\n")
     said = []
-    model, _ = train(Options("ner", str(path), epochs=1), str(tmp_path / "m"), echo=said.append)
+    model, _ = train(options_for("ner", str(path), epochs=1), str(tmp_path / "m"), echo=said.append)
     assert model.header["scheme"] == model.header["file_scheme"] == "iob1"
     (warning,) = (line for line in said if line.startswith("warning"))
     assert "t, line 37: B-X does not fit IOB1" in warning
     assert "the first of 2 such tags" in warning
     with pytest.raises(DataError, match=r"t, line 37: B-X does not fit IOB1"):
-        train(Options("ner", str(path), strict=True), str(tmp_path / "m"))
+        train(options_for("ner", str(path), strict=True), str(tmp_path / "m"))
 
 
 def test_suspicious_tag_column_is_named(tmp_path):
     path = tmp_path / "t"
     path.write_text("".join(f"w{i} id{i}\n" for i in range(60)), encoding="utf-8")
     said = []
-    train(Options("pos", str(path), epochs=1), str(tmp_path / "m"), echo=said.append)
+    train(options_for("pos", str(path), epochs=1), str(tmp_path / "m"), echo=said.append)
     assert any("'tag'" in line and "60 different values" in line for line in said)
 
 
@@ -345,19 +350,19 @@ def test_evaluation_refuses_files_that_do_not_match(tmp_path):
     b.write_text("x O\nw O\n\nz O\n")
     c.write_text("x O\ny O\nz O\n")
     with pytest.raises(DataError, match=r"b, line 2: has 'w' where .*a, line 2 has 'y'"):
-        evaluate_files(Options("pos", str(a)), str(a), str(b), False)
+        evaluate_files(str(a), str(b))
     with pytest.raises(DataError, match="sentence 1 differs"):
-        evaluate_files(Options("pos", str(a)), str(a), str(c), False)
+        evaluate_files(str(a), str(c))
     a.write_text("x B-A\ny O\n")
     b.write_text("x 0.9\ny 0.8\n")
     with pytest.raises(DataError, match=r"b: '0.9' is not an IOB tag.*--target"):
-        evaluate_files(Options("pos", str(a)), str(a), str(b), False)
+        evaluate_files(str(a), str(b))
     a.write_text("x I-A\ny O\nz I-A\nv B-A\n")
-    assert evaluate_files(Options("pos", str(a)), str(a), str(a), True).total.correct == 3
+    assert evaluate_files(str(a), str(a), strict=True).total.correct == 3
 
 
 def test_damaged_models_are_refused(tmp_path, tagger):
-    from turbotag.models import store
+    from turbotag.storage import store
 
     path = str(tmp_path / "m")
     header = dict(tagger.header)
@@ -385,7 +390,7 @@ COLUMNS = {"format": "columns", "columns": ("word", "tag"), "target": "tag"}
 @pytest.mark.parametrize("beta", [1e-6, 1e6, float("inf")])
 def test_the_ends_of_what_is_legal(tmp_path, C, beta):
     given = {"task": "pos", "train": SENTENCE, "beta": beta, "gamma": 1e6, "epochs": 5, **COLUMNS}
-    model, result = train(Options(C=C, **given), str(tmp_path / "m"))
+    model, result = train(options_for(C=C, **given), str(tmp_path / "m"))
     assert np.isfinite(result.weights).all()
     assert result.certificate.gap >= -1e-9 * max(1.0, result.certificate.primal)
     assert np.isfinite(model.weights).all()
@@ -405,14 +410,14 @@ def test_the_ends_of_what_is_legal(tmp_path, C, beta):
 )
 def test_what_lies_beyond_is_refused(tmp_path, options, words):
     with pytest.raises(UsageError, match=re.escape(words)):
-        train(Options("pos", SENTENCE, **COLUMNS, **options), str(tmp_path / "m"))
+        train(options_for("pos", SENTENCE, **COLUMNS, **options), str(tmp_path / "m"))
 
 
 def test_the_entropy_of_huge_potentials_is_not_overestimated(tmp_path):
     """Rounding in log Z - s'nu once put the dual of eg-batch above the primal."""
     params = {"accelerate": "no", "eta": 0.9}
     loss = {"beta": 1e-6, "gamma": 1.0, "C": 1e12}
-    options = Options(
+    options = options_for(
         "pos", SENTENCE, algorithm="eg-batch", params=params, epochs=70, **loss, **COLUMNS
     )
     _, result = train(options, str(tmp_path / "m"))
@@ -422,7 +427,9 @@ def test_the_entropy_of_huge_potentials_is_not_overestimated(tmp_path):
 @pytest.mark.parametrize("algorithm", ["sag", "sag-nus"])
 def test_sag_with_one_label(tmp_path, algorithm):
     """No gradient: L_i is halved until lambda is all the curvature that is left."""
-    options = Options("pos", b"a\tN\nb\tN\n\na\tN\n", algorithm=algorithm, epochs=120, **COLUMNS)
+    options = options_for(
+        "pos", b"a\tN\nb\tN\n\na\tN\n", algorithm=algorithm, epochs=120, **COLUMNS
+    )
     model, result = train(options, str(tmp_path / "m"))
     assert model.labels == ["N"]
     assert not result.weights.any()
@@ -432,7 +439,7 @@ def test_sag_with_one_label(tmp_path, algorithm):
 @pytest.mark.parametrize("algorithm", ["sdca", "dca", "sgd", "lbfgs", "cg", "eg", "sag"])
 def test_attributes_of_the_largest_size(tmp_path, algorithm):
     text = b"A\tw:1e10\tb\nB\tv:-1e10\n\nB\tw:1e10\n"
-    options = Options("pos", text, format="crfsuite", algorithm=algorithm, C=1e12, epochs=5)
+    options = options_for("pos", text, format="crfsuite", algorithm=algorithm, C=1e12, epochs=5)
     model, _ = train(options, str(tmp_path / "m"))
     assert np.isfinite(model.weights).all()
     assert b"nan" not in tagged(model, text, marginals=True)
@@ -441,7 +448,7 @@ def test_attributes_of_the_largest_size(tmp_path, algorithm):
 @pytest.mark.parametrize("algorithm", ["sdca", "lbfgs"])
 def test_overflow_in_training_is_a_refusal(tmp_path, monkeypatch, algorithm):
     """As a warning of NumPy, as a number that is not finite, or in what the file can hold."""
-    options = Options("pos", SENTENCE, algorithm=algorithm, epochs=3, **COLUMNS)
+    options = options_for("pos", SENTENCE, algorithm=algorithm, epochs=3, **COLUMNS)
     oracle = ChainProblem.oracle
 
     def warning(self, *given):
@@ -465,7 +472,7 @@ def test_overflow_in_training_is_a_refusal(tmp_path, monkeypatch, algorithm):
 def test_a_training_that_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     labels = "".join(f"w{i}\tL{i}\n" for i in range(50)).encode()
     for algorithm, words in (("sdca", "keeps less, as dca does"), ("dca", "labels or sentences")):
-        options = Options("pos", labels, algorithm=algorithm, epochs=1, **COLUMNS)
+        options = options_for("pos", labels, algorithm=algorithm, epochs=1, **COLUMNS)
         monkeypatch.setattr(memory, "available", lambda: 1e5)
         with pytest.raises(DataError, match=r"training needs 0\.\d GB of memory") as e:
             train(options, str(tmp_path / "m"))
@@ -501,7 +508,7 @@ def test_no_thread_outlives_its_training(tmp_path, algorithm):
     """SciPy's loop stands still between two iterations; it once stood there, with the data, on."""
     before = threading.active_count()
     for _ in range(3):
-        options = Options("pos", SENTENCE, algorithm=algorithm, epochs=2, **COLUMNS)
+        options = options_for("pos", SENTENCE, algorithm=algorithm, epochs=2, **COLUMNS)
         train(options, str(tmp_path / "m"))
     assert threading.active_count() == before
 
@@ -509,21 +516,23 @@ def test_no_thread_outlives_its_training(tmp_path, algorithm):
 def test_the_best_epoch_on_dev_is_kept_unless_told_otherwise(tmp_path, monkeypatch):
     """The model, its card's score and its certificate are those of a run that ended there."""
     dev = str(DEMO / "dev.iob2")
-    options = Options("ner", dev, dev=dev, algorithm="dca")
-    ended, _ = train(replace(options, epochs=2), str(tmp_path / "ended"))
+    options = options_for("ner", dev, dev=dev, algorithm="dca")
+    ended, _ = train(replace(options, fit=replace(options.fit, epochs=2)), str(tmp_path / "ended"))
     shown = iter([0.1, 0.7, 0.3, 0.2, 0.7] * 2)
     monkeypatch.setattr(DevScorer, "main", lambda self, weights: next(shown))
     said = []
     path = str(tmp_path / "kept")
-    kept, result = train(replace(options, epochs=4), path, Trace(said.append), said.append)
+    kept, result = train(
+        replace(options, fit=replace(options.fit, epochs=4)), path, Trace(said.append), said.append
+    )
     assert "kept: epoch 2 of 4, the best on dev (--keep best)" in said
     assert "stopped: 4 epochs" in said
     assert (kept.header["epochs"], kept.header["kept_epoch"], result.epoch) == (4, 2, 2)
     assert kept.weights.tobytes() == ended.weights.tobytes()
     assert kept.header["certificate"] == ended.header["certificate"]
     assert kept.header["scores"] == ended.header["scores"]
-    last, _ = train(replace(options, epochs=4, keep="last"), path)
+    last, _ = train(replace(options, fit=replace(options.fit, epochs=4, keep="last")), path)
     assert last.header["kept_epoch"] == 4
     assert last.weights.tobytes() != kept.weights.tobytes()
     with pytest.raises(UsageError, match="keep is one of best, last"):
-        train(replace(options, keep="first"), path)
+        train(replace(options, fit=replace(options.fit, keep="first")), path)

@@ -18,7 +18,7 @@ from turbotag.optim.trace import Trace
 
 LAM = 0.05
 SMOOTH = [n for n, cls in ALGORITHMS.items() if cls.losses in ("any", "smooth")]
-BATCH = [*(n for n in SMOOTH if n not in ("dca", "sgd")), "sdca exact"]
+BATCH = [*(n for n in SMOOTH if n not in ("dca", "dca-planes", "sgd")), "sdca exact"]
 
 
 def rng(seed=0):

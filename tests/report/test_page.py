@@ -9,12 +9,15 @@ import pytest
 
 from tests.cli.processes import run
 from turbotag.metrics.attachment import Attachment
-from turbotag.models.evaluation import compare_files, compare_model, compare_trees
-from turbotag.models.gold import Options, options_for
-from turbotag.models.parser_training import train_parser
-from turbotag.models.prediction import Output, predict
-from turbotag.models.training import train
+from turbotag.models.gold import Layout
+from turbotag.models.model import Output
+from turbotag.models.prediction import predict
+from turbotag.models.tag_comparison import compare_files, compare_model
+from turbotag.models.tree_comparison import compare_parser, compare_tree_files
 from turbotag.report.page import evaluation_page
+from turbotag.training.options import options_for
+from turbotag.training.parser import train_parser
+from turbotag.training.tagger import train
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 IOB, TREES = str(DEMO / "test.iob2"), str(DEMO / "test.conllu")
@@ -58,8 +61,8 @@ def text_of(compared):
 def models(tmp_path_factory):
     """Taggers of entities and of parts of speech and a parser, not too good."""
     folder = tmp_path_factory.mktemp("models")
-    ner, _ = train(Options("ner", str(DEMO / "dev.iob2"), epochs=2), str(folder / "ner"))
-    pos, _ = train(Options("pos", str(DEMO / "dev.conllu"), epochs=1), str(folder / "pos"))
+    ner, _ = train(options_for("ner", str(DEMO / "dev.iob2"), epochs=2), str(folder / "ner"))
+    pos, _ = train(options_for("pos", str(DEMO / "dev.conllu"), epochs=1), str(folder / "pos"))
     options = options_for("parse", train=str(DEMO / "dev.conllu"), epochs=1)
     parser, _ = train_parser(options, str(folder / "parser"))
     return {"ner": ner, "pos": pos, "parser": parser, "folder": folder}
@@ -83,7 +86,7 @@ def write_marginals(model, source, path):
 
 
 def tags(gold, predicted):
-    return compare_files(Options("pos", gold), gold, predicted, False)
+    return compare_files(gold, predicted)
 
 
 def same(a, b):
@@ -143,7 +146,7 @@ def test_trees_by_hand(files):
     right = ("0.9000", "1.0000", "0.3000", "0.1000")
     heads, labels = (2, 0, 1, 3), ("det", "root", "obj", "dep")
     predicted = sentence(*zip(heads, labels, right, strict=True))
-    found = compare_trees(*files(gold, predicted, "conllu"))
+    found = compare_tree_files(*files(gold, predicted, "conllu"))
     details = found.details()
     assert details.confusion == {("det", "det"): 1, ("root", "root"): 1}  # PUNCT does not count
     assert details.lengths["1-10"] == Attachment(3, 2, 2)
@@ -155,19 +158,18 @@ def test_trees_by_hand(files):
     assert both.probability == pytest.approx((0.5 + 0.5 + 0.3) / 3)
     assert "Heads and labels" in text_of(found)
     bare = [s.replace("A=b|HeadProb", "A=b|Odd") for s in (gold, predicted)]
-    assert "heads" not in compare_trees(*files(*bare, "conllu")).details().calibration
+    assert "heads" not in compare_tree_files(*files(*bare, "conllu")).details().calibration
 
 
 def test_probabilities_of_a_file_are_those_of_the_model(models, tmp_path):
-    options = Options("pos", "")
     source = str(DEMO / "test.iob2")
-    model = compare_model(options, models["ner"], source, False, True)
+    model = compare_model(models["ner"], source, probabilities=True)
     file = tags(source, write_marginals(models["ner"], source, tmp_path / "a"))
     assert file.score == model.score
     same(model.details().calibration["spans"], file.details().calibration["spans"])
     assert "Spans: ECE" in text_of(file)
 
-    model = compare_model(options, models["pos"], TREES, False, True)
+    model = compare_model(models["pos"], TREES, probabilities=True)
     file = tags(TREES, write_marginals(models["pos"], TREES, tmp_path / "b"))
     assert file.score == model.score
     same(model.details().calibration["tags"], file.details().calibration["tags"])
@@ -177,9 +179,9 @@ def test_probabilities_of_a_file_are_those_of_the_model(models, tmp_path):
         lines = Path(TREES).read_text().splitlines(keepends=True)
         lines = [s for s in lines if s[0] != "#"] if name == "c.conllx" else lines
         gold.write_text("".join(lines))
-        model = compare_trees(str(gold), models["parser"], probabilities=True)
+        model = compare_parser(models["parser"], str(gold), probabilities=True)
         parsed = write_marginals(models["parser"], str(gold), tmp_path / name)
-        file = compare_trees(str(gold), parsed)
+        file = compare_tree_files(str(gold), parsed)
         assert file.score == model.score
         assert file.details().lengths == model.details().lengths
         for kind, found in model.details().calibration.items():
@@ -188,7 +190,7 @@ def test_probabilities_of_a_file_are_those_of_the_model(models, tmp_path):
 
 
 def test_words_of_all_lengths_are_those_of_the_score(models):
-    compared = compare_trees(TREES, models["parser"])
+    compared = compare_parser(models["parser"], TREES)
     chosen, lengths = compared.score.chosen, compared.details().lengths.values()
     assert sum(a.tokens for a in lengths) == chosen.tokens
     assert sum(a.right_heads for a in lengths) == chosen.right_heads
@@ -204,9 +206,7 @@ def test_columns_behind_those_of_the_gold_file(files):
     certain = tags(*files(gold, "w N 0.8000\nv N 0.6000\n"))
     assert certain.score.accuracy == 0.5
     assert certain.details().calibration["tags"].ece == pytest.approx((0.2 + 0.6) / 2)
-    asked = compare_files(
-        Options("pos", "", columns=("word", "tag")), *files(gold, "w N 0.8000\nv N 0.6000\n"), False
-    )
+    asked = compare_files(*files(gold, "w N 0.8000\nv N 0.6000\n"), Layout(columns=("word", "tag")))
     assert asked.score == certain.score
     assert tags(*files(gold, "w N V\nv V V\n")).score.accuracy == 0.5  # the last is the tag
     assert tags(*files(gold, "w N 0.5000\nv V V\n")).details().calibration == {}
@@ -222,7 +222,7 @@ def test_labels_of_crfsuite(files):
 
 def test_no_labels_and_no_spans(files, models):
     gold = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n"
-    bare = compare_trees(*files(gold, gold.replace("root", "_"), "conllu"))
+    bare = compare_tree_files(*files(gold, gold.replace("root", "_"), "conllu"))
     assert bare.details().confusion == {}
     assert "Confusions" not in text_of(bare)
     nothing = tags(*files("w\tx\tB-A\n", "w\tx\tO\t0.9\t_\n"))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.arc_problems import arc_problem, dense, gold_heads, structures
+from tests.arc_problems import arc_problem, between_words, dense, gold_heads, structures
 from tests.structures.problem_conformance import CliqueProblem, ExactProblem, Instance
 from turbotag.structures import mixture
 from turbotag.structures.arc_problem import DECODERS
@@ -33,7 +33,7 @@ class TestTrees(ExactProblem):
 
     def test_radius_is_that_of_the_heaviest_arcs(self):
         for problem, i, x in self.each():
-            words = np.split(x.F, problem._cuts(i)[1:-1], axis=1)
+            words = np.split(x.F, between_words(problem, i), axis=1)
             most = np.sum([f.max(axis=1) for f in words], axis=0)
             assert problem.radius_sq()[i] == most @ most
 
@@ -89,7 +89,7 @@ def test_mixture_search_finds_the_best_step():
     for i in range(problem.n):
         _, stats = structures(problem, i)
         mu, nu = rng.dirichlet(np.full(len(stats), 0.3), 2) @ stats
-        words = np.split(np.arange(mu.size), problem._cuts(i)[1:-1])
+        words = np.split(np.arange(mu.size), between_words(problem, i))
         grid = np.linspace(0, 1, 1001)
         best = []
         for t in words:
@@ -98,8 +98,8 @@ def test_mixture_search_finds_the_best_step():
         eta, gain = problem.mixture_step(i, mu, nu, gap, curvature, True)
         found = eta * gap - 0.5 * eta * eta * curvature + gain
         assert any(found == pytest.approx(b, abs=1e-3) for b in best)
-    problem.beta = math.inf
-    assert problem.mixture_step(i, mu, nu, gap, curvature, True) == (
+    hinge = arc_problem(8, 6, math.inf, longest=4)
+    assert hinge.mixture_step(i, mu, nu, gap, curvature, True) == (
         pytest.approx(gap / curvature),
         0.0,
     )

@@ -8,6 +8,7 @@ from tests.problems import chain_problem, dense
 from tests.structures.problem_conformance import CliqueProblem, ExactProblem, Instance
 from turbotag.structures import mixture
 
+COSTS = np.array([0.5, 3.0, 1.0, 2.0])  # of labels
 SMALL = {"n": 5, "longest": 4, "K": 4}
 
 
@@ -27,16 +28,16 @@ def instance(problem, i):
     mask = problem.mask if problem.order else None
     every = list(sequences(gold.size, problem.K, mask))
     z = np.array([stats(y, problem.K, problem.order) for y in every])
-    costs = (np.array(every) != gold).sum(axis=1)
+    costs = (np.array(every) != gold) @ problem.costs[gold]
     return Instance(dense(problem, i), z, costs, every.index(tuple(gold.tolist())))
 
 
 class TestOrder1(CliqueProblem):
     order = 1
-    variants = ({"masked": False}, {"masked": True})
+    variants = ({"masked": False}, {"masked": True}, {"costs": COSTS})
 
-    def make(self, beta, gamma, masked=False):
-        settings = SMALL | {"beta": beta, "gamma": gamma, "order": self.order}
+    def make(self, beta, gamma, masked=False, costs=None):
+        settings = SMALL | {"beta": beta, "gamma": gamma, "order": self.order, "costs": costs}
         problem = chain_problem(**settings)
         if masked:
             problem = chain_problem(mask=seen(problem), **settings)

@@ -233,7 +233,7 @@ def test_bethes_loss_can_be_negative():
     assert problem.tally()["negative_losses"] >= 1
     dca = DCA(problem, LAM, rng())
     dca.W[:] = W
-    dca.visit(int(np.argmin(found)))
+    dca.visit(np.array([np.argmin(found)]))
     np.testing.assert_array_equal(dca.W, W)
 
 
@@ -243,7 +243,9 @@ def test_tally_says_what_did_not_settle():
             BoundProblem, 3, approximation=Approximation("convex", rounds, 0.5, tolerance)
         )
         W = rng(1).normal(size=problem.shape)
-        several = [i for i in range(problem.n) if problem.parts[i].heads.size > problem.lengths[i]]
+        several = np.flatnonzero(
+            np.diff(problem.arcs.cuts[problem.arcs.sentences]) > problem.lengths
+        )
         for i in several:
             problem.oracle(i, W)
         tally = problem.tally()
@@ -256,14 +258,15 @@ def test_tally_says_what_did_not_settle():
 
 def watched(opt):
     """The optimizer with all its block gaps in a list."""
-    seen, step = [], opt.duals.step
+    seen, steps = [], opt.duals.steps
 
-    def watch(i, W):
-        gap, gain = step(i, W)
-        seen.append(gap)
-        return gap, gain
+    def watch(first, draws, weights, gaps, W, dual, *shrinking):
+        for t in range(draws.shape[0]):
+            dual = steps(first[t : t + 1], draws[t : t + 1], weights, gaps, W, dual, *shrinking)
+            seen.append(gaps.min())
+        return dual
 
-    opt.duals.step = watch
+    opt.duals.steps = watch
     return opt, seen
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from turbotag.cli.common import announce_compilation, format_option, names, say
+from turbotag.cli.common import MODEL, announce_compilation, format_option, names, say
 
 
 @click.command("calibrate")
-@click.argument("model")
+@click.argument("model", type=MODEL)
 @click.argument("gold")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="Model file to write.")
 @format_option
@@ -34,15 +34,19 @@ def command(
     turbotag predict en-pos own.conllu | turbotag calibrate en-parse - -o own.model
     """
     from turbotag.corpus.reader import display_name
-    from turbotag.models.calibrating import calibrate_file
-    from turbotag.models.gold import Options
+    from turbotag.models.gold import Layout
     from turbotag.models.pipeline import find, load_model
-    from turbotag.models.store import check_writable
+    from turbotag.models.tokenizer import Tokenizer
+    from turbotag.storage.store import check_writable
+    from turbotag.training.calibrating import calibrated
 
     check_writable(output)
     announce_compilation()
-    options = Options("pos", gold, format=format, columns=names(columns), target=target)
+    layout = Layout(format, names(columns), target)
     loaded = load_model(find(model), names=True)
-    calibrate_file(loaded, options, gold, Path(display_name(gold)).name, say)
+    if isinstance(loaded, Tokenizer):
+        raise click.UsageError(f"{model} is a tokenizer: calibrated are tags and trees")
+    name = Path(display_name(gold)).name
+    loaded.set_calibration(calibrated(loaded, gold, layout, name, say))
     loaded.save(output)
     say(f"wrote {output}")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 import click
+from click.shell_completion import CompletionItem
 
 from turbotag import kernels
 
@@ -18,6 +19,23 @@ format_option = click.option(
     help="Input format; by default it is told from the content.",
 )
 
+
+class ModelName(click.ParamType):
+    """A model file or the name of a shipped model: a shell completes both."""
+
+    name = "model"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from turbotag.models.shipped import pipelines, shipped
+
+        known = sorted({*pipelines(), *shipped()})
+        found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
+        return [*found, CompletionItem(incomplete, type="file")]
+
+
+MODEL = ModelName()
 
 parting: list[Callable[[], str]] = []  # what to add when a signal ends the command, if anything
 

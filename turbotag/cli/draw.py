@@ -40,8 +40,8 @@ def command(
     turbotag draw parsed.conllu --gold gold.conllu --sentences 3 -o errors.svg
     turbotag draw parsed.conllu --ascii | less
     """
-    from turbotag.models.store import check_writable, write_atomically
     from turbotag.report import draw
+    from turbotag.storage.store import check_writable, write_atomically
 
     if as_text == (output is not None):
         raise click.UsageError("give either -o FILE or --ascii")

@@ -6,19 +6,29 @@ import json
 
 import click
 
-from turbotag.cli.common import announce_compilation, format_option, names, say
+from turbotag.cli.common import MODEL, announce_compilation, format_option, names, say
 
 
 @click.command("eval")
 @click.argument("gold")
 @click.argument("predicted", required=False)
 @click.option(
-    "--model", metavar="MODEL", help="Use this model on GOLD instead of reading PREDICTED."
+    "--model",
+    type=MODEL,
+    metavar="MODEL",
+    help="Use this model on GOLD instead of reading PREDICTED.",
 )
 @click.option(
     "--task",
-    type=click.Choice(["tags", "parse"]),
-    help="What to compare: tags or trees; by default tags, or what the model predicts.",
+    type=click.Choice(["tags", "parse", "all"]),
+    help="What to compare: tags; trees; or all that is in CoNLL-U, from tokens to trees, where the "
+    "words need not be the same. By default it is what the model predicts, or of two files the "
+    "tags if their words are the same, and all if not.",
+)
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Give --model the raw text of GOLD, without its words and sentences, and compare all.",
 )
 @format_option
 @click.option("--columns", metavar="NAMES", help="Names of the columns, e.g. word,pos,chunk,tag.")
@@ -42,6 +52,7 @@ def command(
     predicted: str | None,
     model: str | None,
     task: str | None,
+    raw: bool,
     format: str | None,
     columns: str | None,
     target: str | None,
@@ -57,30 +68,41 @@ def command(
     three conventions: conllx leaves out words made of punctuation characters, conll18 counts all
     words and cuts labels at ':', nopunct leaves out UPOS PUNCT.
 
+    --raw, and --task all for two files, score everything as the CoNLL 2018 shared task did, with
+    the figures of its conll18_ud_eval.py: tokens, sentences, words, tags, features, lemmas and
+    trees, where words are aligned by their characters. GOLD is CoNLL-U, whose `# text`, `# newpar`,
+    `# newdoc` and SpaceAfter=No tell the raw text.
+
     \b
     turbotag eval --task parse gold.conllu parsed.conllu
     turbotag eval gold.iob2 tagged.iob2
     turbotag eval --model ner.model gold.iob2 --json
     turbotag eval --model parse.model gold.conllu --html parse.html
     turbotag eval --model en gold.conllu
+    turbotag eval --model en gold.conllu --raw
+    turbotag eval --task all gold.conllu predicted.conllu --json
     """
     from turbotag.metrics.attachment import AttachmentScore
+    from turbotag.metrics.conll18 import Conll18Score
     from turbotag.models.evaluation import compare
-    from turbotag.models.gold import Options
+    from turbotag.models.gold import Layout
     from turbotag.models.pipeline import load
-    from turbotag.models.store import check_writable, write_atomically
     from turbotag.report.attachment import attachment_table
     from turbotag.report.page import evaluation_page
-    from turbotag.report.tables import score_table
+    from turbotag.report.tables import conll18_table, score_table
+    from turbotag.storage.store import check_writable, write_atomically
 
     if (predicted is None) == (model is None):
         raise click.UsageError("give either PREDICTED or --model MODEL")
+    if raw and (model is None or task not in (None, "all")):
+        raise click.UsageError("--raw goes with --model, and with no other task than all")
     if page is not None:
         check_writable(page)
     announce_compilation()
-    options = Options("pos", gold, format=format, columns=names(columns), target=target)
+    layout = Layout(format, names(columns), target)
     other = load(model) if model is not None else str(predicted)
-    compared = compare(options, other, task, strict, page is not None)
+    whole = "all" if raw else task
+    compared = compare(gold, other, layout, whole, strict, page is not None)
     if page is not None:
         sections = {name: (c.score, c.details()) for name, c in compared.items()}
         write_atomically(page, evaluation_page(sections, gold, predicted or str(model)).encode())
@@ -95,5 +117,7 @@ def command(
             click.echo(("\n" if n else "") + f"== {name} ==")
         if isinstance(score, AttachmentScore):
             click.echo(attachment_table(score))
+        elif isinstance(score, Conll18Score):
+            click.echo(conll18_table(score))
         else:
             click.echo(score_table(score))

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from turbotag.cli.common import announce_compilation
+from turbotag.cli.common import MODEL, announce_compilation
 
 
 @click.command("inspect")
-@click.argument("model")
+@click.argument("model", type=MODEL)
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -48,14 +48,12 @@ def command(
     turbotag inspect en-parse --data some.conllu --label nsubj
     """
     from turbotag.errors import UsageError
-    from turbotag.models.parser import Parser
-    from turbotag.models.pipeline import load_model
-    from turbotag.models.shipped import find, stages
+    from turbotag.models.pipeline import models_of
     from turbotag.report.heaviest import features_text
-    from turbotag.report.model_card import model_card, transitions
+    from turbotag.report.model_card import inside, model_card
 
     announce_compilation()
-    models = {name: load_model(find(name), names=True) for name in stages(model)}
+    models = models_of(model, names=True)
     if as_json:
         headers = {name: each.header for name, each in models.items()}
         click.echo(json.dumps(headers.get(model, headers), ensure_ascii=False, indent=1))
@@ -68,13 +66,12 @@ def command(
             click.echo(("\n" if n else "") + f"== {name} ==")
         if show_templates:
             texts = each.header["templates"]
-            click.echo((texts["arc"] if isinstance(each, Parser) else texts).rstrip())
+            click.echo((texts if isinstance(texts, str) else texts["arc"]).rstrip())
             continue
         wanted = label in (None, *each.labels)
         features = features_text(each, label, top, data) if wanted else ""
         click.echo(model_card(each))
-        if not isinstance(each, Parser):
-            click.echo("\nlabels: " + " ".join(each.labels))
-            click.echo("\ntransitions, heaviest and lightest\n" + transitions(each))
+        if inside(each):
+            click.echo(inside(each))
         if features:
             click.echo(features)

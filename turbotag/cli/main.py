@@ -22,10 +22,15 @@ COMMANDS = {
     "predict": "Tag or parse a file or standard input.",
     "eval": "Score predictions, or a model, against gold tags or trees.",
     "calibrate": "Fit a model's probabilities to text that it has not seen.",
+    "explain": "Show which features of a text speak for a tag, an arc or a label.",
     "inspect": "Show what is in a model file.",
     "models": "List the models that are shipped, with their cards.",
     "report": "Plot the traces of training runs.",
     "draw": "Draw trees and entities as a page, a picture or text.",
+    "pipeline": "Put models together into one file.",
+    "cluster": "Make word clusters from text or from vectors.",
+    "serve": "Serve models: a page, a JSON interface, UDPipe's REST verbs.",
+    "completion": "Print what makes a shell complete commands, options and model names.",
     "warmup": "Compile ahead of time what a task needs.",
 }
 
@@ -128,7 +133,7 @@ def _end(number: int) -> None:
     without temporary files."""
     _on_signals(signal.SIG_IGN)
     try:
-        store = sys.modules.get("turbotag.models.store")
+        store = sys.modules.get("turbotag.storage.store")
         getattr(store, "remove_unfinished", lambda: None)()
         notes = [pending.note] if pending.note else [part for say in parting if (part := say())]
         _last_words("; ".join([_word(number), *notes]))

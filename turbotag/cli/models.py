@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from turbotag.cli.common import announce_compilation
+from turbotag.cli.common import MODEL, announce_compilation
 
 
 @click.command("models")
-@click.argument("name", required=False)
+@click.argument("name", type=MODEL, required=False)
 def command(name: str | None) -> None:
     """List the models that are shipped, or print the card of one.
 
@@ -18,25 +18,23 @@ def command(name: str | None) -> None:
     turbotag models
     turbotag models en-parse
     """
-    from turbotag.models import store
-    from turbotag.models.pipeline import load_model
-    from turbotag.models.shipped import PIPELINES, SHIPPED, find, shipped, stages
+    from turbotag.models.pipeline import models_of
+    from turbotag.models.shipped import files, find, pipelines, stages
     from turbotag.report.model_card import model_card, summary
+    from turbotag.storage import store
 
     if name is None:
-        for each in shipped():
-            path = SHIPPED / f"{each}.model"
+        for each, path in files().items():
             header, _ = store.load_file(str(path), None, ("",))
             click.echo(summary(each, header, path.stat().st_size))
-        for each, parts in PIPELINES.items():
+        for each, parts in pipelines().items():
             click.echo(f"{each:<10} pipeline of {', '.join(parts)}")
         return
     announce_compilation()
-    names = stages(name)
-    for i, each in enumerate(names):
-        file = find(each)
-        model = load_model(file)
-        if len(names) > 1:
+    models = models_of(name)
+    for i, (each, model) in enumerate(models.items()):
+        if len(models) > 1:
             click.echo(("\n" if i else "") + f"== {each} ==")
         click.echo(model_card(model))
-        click.echo(f"file         {Path(file).stat().st_size / 1e6:.2f} MB")
+        if each in stages(name):
+            click.echo(f"file         {Path(find(each)).stat().st_size / 1e6:.2f} MB")

@@ -7,21 +7,34 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, Any, cast
 
 import click
 
-from turbotag.cli.common import announce_compilation, names, say
+from turbotag.cli.common import MODEL, announce_compilation, names, say
 
 
 @click.command("predict")
-@click.argument("model")
-@click.argument("file", default="-")
+@click.argument("model", type=MODEL)
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path())
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     help="Write here instead of standard output, packed if the name ends in .gz.",
+)
+@click.option(
+    "--output-dir",
+    metavar="FOLDER",
+    help="Write a file for each FILE into this folder; FILE may then be several, and folders. The "
+    "names stay, but for their endings where the format is another.",
+)
+@click.option(
+    "--to",
+    type=click.Choice(["json", "conllu", "columns", "spans"]),
+    help="Format of the output, by default that of the input, or CoNLL-U of running text. json has "
+    "a line for each sentence, spans one for each entity or chunk.",
 )
 @click.option(
     "--format",
@@ -65,8 +78,10 @@ from turbotag.cli.common import announce_compilation, names, say
 )
 def command(
     model: str,
-    file: str,
+    files: tuple[str, ...],
     output: str | None,
+    output_dir: str | None,
+    to: str | None,
     format: str | None,
     columns: str | None,
     decode: str,
@@ -76,7 +91,7 @@ def command(
     draw: str | None,
     threads: int,
 ) -> None:
-    """Tag or parse FILE (standard input by default) with MODEL, a file or a shipped model.
+    """Tag or parse FILE, or standard input, with MODEL, a file or a shipped model.
 
     Writes the input back with the tag column filled in, or added if there is none; a parser fills
     in the head and label columns of CoNLL-U and CoNLL-X. All other columns, comments and blank
@@ -87,25 +102,98 @@ def command(
     \b
     echo 'Ada flew to Oslo. She loved it.' | turbotag predict en
     turbotag predict en letter.txt --marginals --draw letter.html > letter.conllu
+    turbotag predict en letter.txt --to spans
+    turbotag predict en letters/ --output-dir parsed --to json
     turbotag predict ner.model text.iob2 > tagged.iob2
     turbotag predict parse.model tagged.conllu --marginals > parsed.conllu
     printf 'Ada\\nsings\\n.\\n' | turbotag predict ner.model
     """
+    from turbotag.errors import DataError, TurbotagError
+    from turbotag.models.model import Output
     from turbotag.models.pipeline import RAW, Pipeline, load
-    from turbotag.models.prediction import Output, predict
-    from turbotag.models.store import replacing
 
-    if nbest > 1 and (marginals or decode != "viterbi" or draw):
-        raise click.UsageError("--nbest goes with none of --marginals, --decode and --draw")
-    if draw and not draw.endswith(".html"):
-        raise click.UsageError(f"--draw takes a name that ends in .html, not {draw!r}")
+    if nbest > 1 and (marginals or decode != "viterbi" or draw or to):
+        raise click.UsageError("--nbest goes with none of --marginals, --decode, --draw and --to")
+    if draw and (not draw.endswith(".html") or to not in (None, "conllu")):
+        told = f"--draw takes a name that ends in .html, not {draw!r}"
+        raise click.UsageError(told if to in (None, "conllu") else f"--draw does not draw {to}")
+    if output_dir is not None and (output or draw):
+        raise click.UsageError("--output-dir goes with neither --output nor --draw")
     announce_compilation()
     loaded = load(model, keep_tags)
-    if not isinstance(loaded, Pipeline) and (format == RAW or keep_tags):
+    single = not isinstance(loaded, Pipeline)
+    if single and (format == RAW or keep_tags):
         given = "--format raw" if format == RAW else "--keep-tags"
         raise click.UsageError(f"{given} is for pipelines, such as en; {model} is a single model")
+    jobs = _jobs(files, output, output_dir, to or ("" if single else "conllu"))
     proofs: list[tuple[int, int]] | None = [] if decode == "map" else None
-    what = Output(decode, marginals, nbest, proofs=proofs)
+    what = Output(decode, marginals, nbest, proofs=proofs, to=to)
+    failed = 0
+    for file, place in jobs:
+        try:
+            if output_dir is not None and place is not None:
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+            _predict(loaded, file, place, what, format, threads, names(columns), draw)
+        except (TurbotagError, OSError) as e:
+            if len(jobs) == 1 or isinstance(e, BrokenPipeError):
+                raise
+            failed += 1
+            say(f"turbotag: {e}")
+    if proofs:
+        best, trees = (sum(x) for x in zip(*proofs, strict=True))
+        say(f"{best} of {trees} trees are proven to have the largest score")
+    if failed:
+        raise DataError(f"{failed} of {len(jobs)} files were not written")
+
+
+def _jobs(
+    files: tuple[str, ...], output: str | None, folder: str | None, to: str
+) -> list[tuple[str, str | None]]:
+    """Each input with the file to write, None for standard output."""
+    from turbotag.corpus.export import SUFFIXES
+
+    if folder is None:
+        if len(files) > 1:
+            raise click.UsageError("several files need --output-dir FOLDER")
+        return [(files[0] if files else "-", output)]
+    if not files or "-" in files:
+        raise click.UsageError("--output-dir needs names of files")
+    jobs: dict[str, str] = {}
+    for given in files:
+        base = Path(given)
+        found = [base]
+        if base.is_dir():
+            names = (path.relative_to(base) for path in base.rglob("*") if path.is_file())
+            shown = (n for n in names if not any(part.startswith(".") for part in n.parts))
+            found = [base / name for name in sorted(shown)]
+        for path in found:
+            name = path.relative_to(base) if path != base else Path(base.name)
+            name = name.with_suffix("") if name.suffix == ".gz" else name
+            target = Path(folder, name.with_suffix(SUFFIXES[to]) if to else name)
+            if target.resolve() == path.resolve():
+                raise click.UsageError(f"--output-dir would write {path} over itself")
+            other = jobs.setdefault(str(target), str(path))
+            if other != str(path):
+                raise click.UsageError(f"{other} and {path} would both be written to {target}")
+    if not jobs:
+        raise click.UsageError(f"there are no files in {', '.join(files)}")
+    return [(path, target) for target, path in jobs.items()]
+
+
+def _predict(
+    model: Any,
+    file: str,
+    output: str | None,
+    what: Any,
+    format: str | None,
+    threads: int,
+    columns: tuple[str, ...] | None,
+    draw: str | None,
+) -> None:
+    """Predict on one file."""
+    from turbotag.models.prediction import predict
+    from turbotag.storage.store import replacing
+
     with contextlib.ExitStack() as stack:
         if draw:
             page: IO[bytes] = stack.enter_context(replacing(draw))
@@ -114,15 +202,14 @@ def command(
         if output and output.endswith(".gz"):
             out = stack.enter_context(packed(out))
         copy = Tee(out, "<stdin>" if file == "-" else file)
-        to: IO[bytes] = copy if draw else out
         tokens = predict(
-            loaded,
+            model,
             file,
-            to,
+            copy if draw else out,
             what,
             format,
             threads,
-            names(columns),
+            columns,
             progress,
             warn=lambda line: say(f"warning: {line}"),
         )
@@ -132,9 +219,6 @@ def command(
             title = "standard input" if file == "-" else os.path.basename(file)
             drawings = read_drawings(copy.getvalue()) if tokens else []
             page.write(html(drawings, title).encode())
-    if proofs:
-        best, trees = (sum(x) for x in zip(*proofs, strict=True))
-        say(f"{best} of {trees} trees are proven to have the largest score")
 
 
 def packed(out: IO[bytes]) -> IO[bytes]:

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from turbotag.cli.common import announce_compilation, format_option, names, pairs, parting, say
+from turbotag.losses import DIFFERENCES, NAMES
 from turbotag.optim.algorithms import ALGORITHMS, describe, parameters
 
 OPTIONS = {"no_labels": "labels", "no_prune": "prune", "gazetteer": "gazetteers"}
@@ -48,8 +49,10 @@ class _Train(click.Command):
 @click.option(
     "--task",
     required=True,
-    type=click.Choice(["ner", "pos", "chunk", "parse"]),
-    help="What the tags are; parse trains a dependency parser.",
+    type=click.Choice(["ner", "pos", "chunk", "morph", "lemma", "parse", "tokenize", "pipeline"]),
+    help="What the tags are: morph are those of FEATS, lemma are edit scripts of forms, both in "
+    "CoNLL-U; parse trains a dependency parser, tokenize what cuts running text into sentences, "
+    "tokens and words; pipeline trains all of these from one treebank into one file.",
 )
 @click.option(
     "--train", required=True, metavar="FILE", help="Training data; .gz and - are read too."
@@ -62,13 +65,14 @@ class _Train(click.Command):
     "--target",
     metavar="NAME",
     help="Column with the tags, by name or number; by default the last one, chunk for --task chunk "
-    "if there is one, upos in CoNLL-U.",
+    "if there is one; in CoNLL-U upos, feats for --task morph, lemma for --task lemma.",
 )
 @click.option(
     "--template",
     metavar="NAME|FILE",
-    help="Feature templates: a shipped set (ner, pos, chunk, conll2000, attributes, "
-    "attributes-bias; parse) or a file; by default the task's, 'attributes' for a CRFsuite file.",
+    help="Feature templates: a shipped set (ner, pos, chunk, morph, lemma, conll2000, attributes, "
+    "attributes-bias; parse; tokenize, tokenize-letters) or a file; by default the task's, "
+    "'attributes' for a CRFsuite file.",
 )
 @click.option(
     "--gazetteer",
@@ -78,27 +82,54 @@ class _Train(click.Command):
     help="A list of names, one a line; templates use it as gaz. Repeatable.",
 )
 @click.option(
+    "--clusters",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Word clusters, a word, a tab and a path of 0 and 1 on each line, as `turbotag cluster` "
+    "makes them; templates use them as cluster, cluster4, cluster10. Repeatable.",
+)
+@click.option(
+    "--label-cost",
+    multiple=True,
+    metavar="LABEL=COST",
+    help="What a mistake costs where this label is right, beside 1 for others: B-ORG=3, or ORG=3 "
+    "for all tags of a type. In the loss, which is softmax-margin then. Repeatable.",
+)
+@click.option(
     "--scheme",
     type=click.Choice(["iob1", "iob2", "iobes"]),
     help="Convert span tags to this scheme for training; predictions come out in the file's own.",
 )
 @click.option(
-    "--strict", is_flag=True, help="Refuse irregular span tags instead of repairing them."
+    "--strict",
+    is_flag=True,
+    default=None,
+    help="Refuse irregular span tags instead of repairing them.",
 )
 @click.option(
     "--constraints",
     type=click.Choice(["none", "decode", "train"]),
-    default="decode",
-    show_default=True,
-    help="Where tag pairs that the scheme forbids (O then I-X) are ruled out.",
+    help="Where tag pairs that the scheme forbids (O then I-X) are ruled out [decode].",
 )
 @click.option(
-    "--order", type=click.IntRange(1, 2), default=1, show_default=True, help="Order of the chain."
+    "--order",
+    type=click.IntRange(0, 2),
+    help="Order of the chain; at 0 a tag does not depend on the one before it [1].",
+)
+@click.option(
+    "--candidates",
+    type=int,
+    metavar="N",
+    help="At most so many labels a word, which a model of order 0 finds likely; the chain runs "
+    "over these, and weights are those of features and labels that meet; 0 takes all labels "
+    "[8 if there are more than 100].",
 )
 @click.option(
     "--loss",
-    type=click.Choice(["crf", "softmax-margin", "svm", "perceptron"]),
-    help="A member of the loss family; --beta and --gamma choose any other "
+    type=click.Choice([*NAMES, *DIFFERENCES]),
+    help="A member of the loss family; --beta and --gamma choose any other. ramp and risk are svm "
+    "and softmax-margin less the loss without cost: not convex, robust to wrong tags, by "
+    "concave-convex rounds "
     "[crf; parse: softmax-margin with gamma 3].",
 )
 @click.option(
@@ -109,7 +140,8 @@ class _Train(click.Command):
     "-C",
     "C",
     type=float,
-    help="Regularization: lambda = 1/(C n) [1; parse: 0.1, with --parts 0.3; dca and mira: 0.03].",
+    help="Regularization: lambda = 1/(C n) [1; parse: 0.1, with --parts 0.3; dca and mira: 0.03; "
+    "tokenize: 0.3].",
 )
 @click.option(
     "--algorithm",
@@ -131,7 +163,7 @@ class _Train(click.Command):
     "--stop-gap",
     metavar="GAP",
     help="Stop at this certified duality gap, or at this share of the primal objective, as in 1% "
-    "[sdca 1e-3; parse: 1%].",
+    "[sdca 1e-3; parse, tokenize: 1%].",
 )
 @click.option(
     "--patience", type=int, help="Stop after this many epochs without a better dev score."
@@ -140,10 +172,21 @@ class _Train(click.Command):
     "--keep",
     type=click.Choice(["best", "last"]),
     help="--dev: which epoch the model is of: the one with the best dev score, or the last [best; "
-    "parse by sdca: last, which has the certified gap].",
+    "parse by sdca and tokenize: last, which has the certified gap].",
 )
 @click.option("--max-oracle-calls", type=int, help="Stop after this many inferences (a stage).")
 @click.option("--max-seconds", type=float, help="Stop after this long (a stage).")
+@click.option(
+    "--threads",
+    type=int,
+    help="sdca: compute with this many threads [1]. More than one deals the sentences to shards.",
+)
+@click.option(
+    "--shards",
+    type=int,
+    help="sdca: deal the sentences to this many shards, whose steps are made at the same time and "
+    "then added [one for each thread]. The model depends on the shards, never on the threads.",
+)
 @click.option(
     "--init",
     metavar="MODEL",
@@ -196,13 +239,20 @@ class _Train(click.Command):
     "--min-count",
     type=int,
     help="parse: features of wrong arcs get a weight if they are on at least this many candidate "
-    "arcs; 0 takes those of gold arcs only [4].",
+    "arcs; 0 takes those of gold arcs only [4]. tokenize: features seen less often get none [2].",
+)
+@click.option(
+    "--by-letter/--by-word",
+    "by_letter",
+    default=None,
+    help="tokenize: let a token begin at any letter, or only at the edges of runs of letters or "
+    "digits; by default as the training data need it.",
 )
 @click.option(
     "--drop",
     type=float,
-    help="parse, or --compact: leave weights below this share of the largest out of the model file "
-    "[0.01; with --parts 0.005].",
+    help="parse, tokenize, or --compact: leave weights below this share of the largest out of the "
+    "model file [0.01; with --parts 0.005; tokenize 0.002].",
 )
 @click.option(
     "--compact",
@@ -216,7 +266,8 @@ class _Train(click.Command):
     type=int,
     metavar="K",
     help="parse: train on tags predicted by K-fold taggers, as raw text will have them, without "
-    "lemmas and features; by default tags are those of the file.",
+    "lemmas and features; by default tags are those of the file. pipeline: likewise for every "
+    "column; 0 for gold ones [5].",
 )
 @click.option(
     "--supertags",
@@ -238,6 +289,14 @@ class _Train(click.Command):
     help="Leave probabilities as they are: by default they are fitted to --dev or, if there is "
     "none, to training data that a second model, of a third of it, has not seen.",
 )
+@click.option("--ner", metavar="FILE", help="pipeline: a file with entities (IOB tags).")
+@click.option("--ner-dev", metavar="FILE", help="pipeline: held-out entities.")
+@click.option(
+    "--stages",
+    metavar="LIST",
+    help="pipeline: which of tokenize, upos, xpos, feats, lemma, parse and ner to train [all that "
+    "the data can teach].",
+)
 @click.option("--log", metavar="FILE", help="Write the trace as JSON lines.")
 @click.option("--licence", default="", help="Licence of the model, kept in its header.")
 @click.option(
@@ -257,6 +316,8 @@ def command(
     output: str,
     columns: str | None,
     gazetteer: tuple[str, ...],
+    clusters: tuple[str, ...],
+    label_cost: tuple[str, ...],
     help_params: bool,
     log: str | None,
     resume: bool,
@@ -266,10 +327,11 @@ def command(
     no_prune: bool,
     no_calibration: bool,
     parts: str | None,
+    stages: str | None,
     task: str,
     **rest: Any,
 ) -> None:
-    """Train a tagger or a parser and prove how far it is from the optimum.
+    """Train a tagger, a parser or a whole pipeline and prove how far it is from the optimum.
 
     The table on stderr shows primal and dual objective and their gap; a ~ marks estimates, rows
     without it are certified by a full pass over the data, as the last one always is.
@@ -280,13 +342,12 @@ def command(
     turbotag train --task ner --train ner.iob2 --gazetteer country=countries.txt -o ner.model
     turbotag train --task parse --train train.conllu --dev dev.conllu -o parse.model
     turbotag train --task parse --train train.conllu --loss crf --stop-gap 1e-3 -o p.model
+    turbotag train --task tokenize --train train.conllu --dev dev.conllu -o tok.model
+    turbotag train --task pipeline --train train.conllu --dev dev.conllu -o lang.model
     """
-    from turbotag.models.fitting import check
-    from turbotag.models.gold import options_for
-    from turbotag.models.options import check_given
-    from turbotag.models.parser_training import check_parse, train_parser
-    from turbotag.models.training import train
     from turbotag.optim.trace import Trace
+    from turbotag.training import train
+    from turbotag.training.options import check_given, options_for
 
     given = {name: rest.pop(name.replace("-", "_")) for name in parameters()}
     context = click.get_current_context()
@@ -296,22 +357,23 @@ def command(
     check_given(task, {OPTIONS.get(n, n): context.params[n] for n in named}, _flag)
     if rest["keep"] and not rest["dev"]:
         raise click.UsageError("--keep needs --dev")
-    options = options_for(
-        task,
-        columns=names(columns),
-        gazetteers=pairs(gazetteer, "--gazetteer"),
-        params={k: v for k, v in given.items() if v is not None},
-        labels=not no_labels,
-        prune=not no_prune,
-        calibration=not no_calibration,
-        parts=names(parts, "--parts") or (),
-        **rest,
-    )
-    (check_parse if task == "parse" else check)(options)
+    asked: dict[str, Any] = {
+        "columns": names(columns),
+        "gazetteers": pairs(gazetteer, "--gazetteer") or None,
+        "clusters": pairs(clusters, "--clusters") or None,
+        "label_cost": _costs(label_cost) or None,
+        "params": {k: v for k, v in given.items() if v is not None},
+        "labels": False if no_labels else None,
+        "prune": False if no_prune else None,
+        "calibration": False if no_calibration else None,
+        "parts": names(parts, "--parts"),
+        "stages": names(stages, "--stages"),
+    }
+    options = options_for(task, **asked, **rest)
     announce_compilation()
     echo = (lambda line: say(line) if line.startswith("warning") else None) if quiet else say
     parting.append(lambda: _continues(output))
-    (train_parser if task == "parse" else train)(
+    train(
         options,
         output,
         Trace(None if quiet else say, log, say),
@@ -321,6 +383,20 @@ def command(
         checkpoint_seconds,
     )
     echo(f"wrote {output}")
+
+
+def _costs(items: tuple[str, ...]) -> dict[str, float]:
+    """LABEL=COST options as a dictionary; a label may have = in it."""
+    found = {}
+    for item in items:
+        label, _, cost = item.rpartition("=")
+        try:
+            found[label] = float(cost)
+        except ValueError:
+            label = ""
+        if not label:
+            raise click.UsageError(f"--label-cost takes LABEL=COST, not {item!r}")
+    return found
 
 
 def _flag(name: str) -> str:

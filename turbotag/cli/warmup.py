@@ -8,7 +8,11 @@ from turbotag.cli.common import say
 
 
 @click.command("warmup")
-@click.argument("task", required=False, type=click.Choice(["ner", "pos", "chunk", "parse"]))
+@click.argument(
+    "task",
+    required=False,
+    type=click.Choice(["ner", "pos", "chunk", "morph", "lemma", "parse", "tokenize"]),
+)
 def command(task: str | None) -> None:
     """Compile the kernels of TASK, or of all tasks and the shipped pipelines, ahead of their use.
 
@@ -22,7 +26,7 @@ def command(task: str | None) -> None:
     turbotag warmup
     turbotag warmup ner
     """
-    from turbotag.models.warmup import warm
+    from turbotag.training.warmup import warm
 
     found = warm(task)
     say(f"compiled {found.compiled} kernels in {found.seconds:.0f} s; kept in {found.folder}")

@@ -46,10 +46,13 @@ class Tagged:
 
 def tagged(sentences: Iterable[Iterable[Token]], tags: Any = UNKNOWN) -> Tagged:
     """Sentences with their tags, or with _ for each."""
-    lines: list[str] = []
+    data = (
+        bytearray()
+    )  # sentence by sentence: as strings, all of them would take some times as much
     known = _Fields()
     features, width = None, 0
     for s, tokens, own in _paired(sentences, tags, "tags"):
+        lines: list[str] = []
         with _of_sentence(s):
             for token, tag in zip(tokens, own or ["_"] * len(tokens), strict=True):
                 is_features = not isinstance(token, str | tuple)
@@ -63,7 +66,29 @@ def tagged(sentences: Iterable[Iterable[Token]], tags: Any = UNKNOWN) -> Tagged:
                 tag = _tag(tag)
                 lines.append(known.line(tag, token) if features else "\t".join([*row, tag]))
         lines.append("")
-    return Tagged(_encoded(lines), bool(features), width)
+        data += _encoded(lines)
+    return Tagged(bytes(data), bool(features), width)
+
+
+def weighed(
+    sentences: Any, tags: Any, weights: Any
+) -> tuple[list[Any], list[Any], tuple[float, ...]]:
+    """Sentences that have a weight above 0, their tags and these weights; () if all are 1."""
+    if weights is None:
+        return sentences, tags, ()
+    try:
+        numbers = [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        numbers = [-1.0]
+    if not all(0.0 <= number < math.inf for number in numbers):
+        raise DataError("sample_weight is a list of numbers from 0 on, one for each sentence")
+    if len(numbers) != len(sentences) or len(numbers) != len(tags):
+        raise DataError(f"{len(sentences)} sentences, but sample_weight of {len(numbers)}")
+    kept = [i for i, number in enumerate(numbers) if number]
+    if not kept:
+        raise DataError("all weights of sample_weight are 0")
+    own = tuple(numbers[i] for i in kept)
+    return [sentences[i] for i in kept], [tags[i] for i in kept], () if set(own) == {1.0} else own
 
 
 _NAMES = {False: "words", True: "features"}

@@ -10,7 +10,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -26,7 +26,7 @@ from turbotag.corpus.formats import (
     has_token,
     is_blank,
 )
-from turbotag.corpus.hashing import Interner
+from turbotag.corpus.hashing import Interner, pack
 from turbotag.corpus.scan import BLANK, DOCSTART, PASS, TOKEN, scan_lines
 from turbotag.errors import DataError
 
@@ -50,6 +50,7 @@ class Block:
     Token t is on line `lines[t]` (from 1) of the file; its fields are
     first[t]..first[t]+width[t]-1 of `starts` and `ends`; sentence s is tokens
     sentences[s]..sentences[s+1]-1. `docstarts` lines are -DOCSTART- marks, which are no tokens.
+    `written`: columns whose values are others than those in the bytes, as models have filled them.
     """
 
     path: str
@@ -63,6 +64,7 @@ class Block:
     ends: np.ndarray
     sentences: np.ndarray
     docstarts: int = 0
+    written: dict[int, Column] = field(default_factory=dict)
 
     @property
     def n_tokens(self) -> int:
@@ -79,10 +81,19 @@ class Block:
 
     def ids(self, column: int, interner: Interner) -> np.ndarray:
         """One column as integers of `interner`."""
+        if column in self.written:
+            strings, ids = self.written[column]
+            arena, offsets = pack(strings)
+            found: np.ndarray = interner.ids(arena, offsets[:-1], offsets[1:])[ids]
+            return found
         return interner.ids(self.buf, *self.spans(column))
 
     def column(self, column: int) -> Column:
         """One column as its distinct values and which of them each token has."""
+        if column in self.written:
+            strings, ids = self.written[column]
+            used, ids = np.unique(ids, return_inverse=True)
+            return Column([strings[i] for i in used.tolist()], ids.astype(np.int32))
         interner = Interner()
         ids = self.ids(column, interner)
         return Column(interner.strings, ids)
@@ -94,6 +105,10 @@ class Block:
 
     def filled(self, column: int) -> np.ndarray:
         """(tokens,) whether a word has a value in a column of CoNLL-U: another than _."""
+        if column in self.written:
+            strings, ids = self.written[column]
+            has: np.ndarray = np.array([s != "_" for s in strings], np.bool_)[ids]
+            return has
         starts, ends = self.spans(column)
         return (ends - starts != 1) | (self.buf[starts] != ord("_"))
 

@@ -10,6 +10,9 @@ it: the next line opens with a list mark, or with a word that is not in lower ca
 fitted on this line (the longest line of the paragraph, at least 40 characters, gives the width).
 
 A sentence of more than 400 words is cut there, because parsing takes the cube of its length.
+
+Other ways to cut take the place of the rules in `stream` and `to_conllu`; paragraphs, line breaks
+and limits are the same for all.
 """
 
 # ruff: noqa: RUF001 (quotation marks and dashes are the subject)
@@ -23,6 +26,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import BinaryIO, NamedTuple
+
+import numpy as np
 
 from turbotag.errors import DataError
 
@@ -117,7 +122,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CHUNK = re.compile(f"[^{_SPACE}]+")
+CHUNK = re.compile(f"[^{_SPACE}]+")
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _LIST_MARK = re.compile(r"[-*•·–]|\(?[0-9]{1,2}[.)]")
 _COUNTED_STOP = re.compile(rf"(?:{_COUNTED})\.")
@@ -141,7 +146,7 @@ _LOWER, _UPPER, _STARTER, _DIGIT, _ADDRESS, _OTHER = (1 << i for i in range(6))
 _ANY = _LOWER | _UPPER | _DIGIT | _ADDRESS | _OTHER
 _NUMBERED = 1 << 6  # closes no sentence of its own: "2. Next"
 _CLOSING = {'"', "'", "''", "”", "’", "’’", ")", "]", "}", "»", ">", ">>", "*"}
-_EMPTY = "\t_\t_\t_\t_\t_\t_\t_\t"  # the columns between FORM and MISC
+EMPTY = "\t_\t_\t_\t_\t_\t_\t_\t"  # the columns between FORM and MISC
 
 _Piece = tuple[int, int, str]  # start and end of a token in its chunk, and its kind
 
@@ -227,7 +232,7 @@ def _build(text: str, pieces: list[_Piece], glued: bool = False) -> _Chunk:
         forms.append(form)
         kinds.append(kind)
         space = "SpaceAfter=No|" if glued or b < end else ""
-        tokens.append((a - start, b - start, _words(form), form + _EMPTY + space))
+        tokens.append((a - start, b - start, _words(form), form + EMPTY + space))
     closes = _closes(forms, kinds)
     if closes and _NUMBERING.fullmatch(text, start, end):
         closes |= _NUMBERED
@@ -245,7 +250,7 @@ def _ends_within(text: str, piece: _Piece) -> bool:
 def _cut(text: str) -> _Chunk:
     """The tokens of a chunk."""
     if text.isascii() and text.isalpha():  # most are bare words
-        return _Chunk(text, ((0, len(text), _words(text), text + _EMPTY),), _opens([text], [""]), 0)
+        return _Chunk(text, ((0, len(text), _words(text), text + EMPTY),), _opens([text], [""]), 0)
     pieces = [(m.start(), m.end(), m.lastgroup or "") for m in _TOKEN.finditer(text)]
     start, end, kind = pieces[-1]
     if text[0] in "'‘" and text[-1] in "'’" and text[start].isalnum():  # a quotation
@@ -267,7 +272,7 @@ def _cut(text: str) -> _Chunk:
 _remembered = lru_cache(1 << 15)(_cut)
 
 
-def _stops(text: str, start: int, end: int) -> list[int]:
+def stops(text: str, start: int, end: int) -> list[int]:
     """Where the line breaks of a paragraph end a sentence, and the end of the paragraph."""
     lines = text[start:end].split("\n") if text.find("\n", start, end) >= 0 else []
     lengths = [len(line.rstrip()) for line in lines]
@@ -284,10 +289,10 @@ def _stops(text: str, start: int, end: int) -> list[int]:
 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[_Sentence, bool]]:
     """The sentences of a paragraph, text[start:end], and whether each was cut for its length."""
-    for stop in _stops(text, start, end):
+    for stop in stops(text, start, end):
         sentence: _Sentence = []
         closes = 0
-        for m in _CHUNK.finditer(text, start, stop):
+        for m in CHUNK.finditer(text, start, stop):
             at, form = m.start(), m.group()
             chunk = _remembered(form) if len(form) < 32 else _cut(form)
             ends = closes & chunk.opens and not (closes & _NUMBERED and len(sentence) == 1)
@@ -313,12 +318,14 @@ def _closed(sentence: _Sentence) -> _Sentence:
     return sentence
 
 
-_Span = tuple[
-    int, int, bool
-]  # start and end of a paragraph or of a part of it, and if it ends there
+# Start and end of a paragraph or of a part of it, and whether it ends there.
+Span = tuple[int, int, bool]
+# Cuts spans of a text into sentences: for each span the CoNLL-U of each sentence below its sent_id,
+# and whether the sentence was cut for its length. The number is the offset of the text.
+Cutter = Callable[[str, list[Span], int], Iterator[Iterable[tuple[str, bool]]]]
 
 
-def _paragraphs(text: str) -> Iterator[_Span]:
+def paragraphs(text: str) -> Iterator[Span]:
     """Every paragraph, or the parts of one that is longer than the limit."""
     start = 0
     for end, after in [*(m.span() for m in _BLANK_LINE.finditer(text)), (len(text), len(text))]:
@@ -335,7 +342,7 @@ def _paragraphs(text: str) -> Iterator[_Span]:
 
 def _last_start(text: str, start: int, end: int) -> int:
     """Where the last sentence of a long span starts, or of one alone its last chunk."""
-    lines = _stops(text, start, end)
+    lines = stops(text, start, end)
     if len(lines) > 1:
         return lines[-2]
     sentences = [sentence for sentence, _ in _sentences(text, start, end)]
@@ -359,16 +366,15 @@ class _Written:
     cut: list[int] = field(default_factory=list)
     heading: str = "# newdoc\n# newpar\n"
 
-    def conllu(self, text: str, spans: Iterable[_Span], offset: int) -> bytes:
+    def conllu(self, text: str, spans: list[Span], offset: int, cutter: Cutter) -> bytes:
         """More of it."""
         lines: list[str] = []
-        for start, end, ends in spans:
-            for sentence, cut in _sentences(text, start, end):
+        for (_, _, ends), sentences in zip(spans, cutter(text, spans, offset), strict=True):
+            for sentence, cut in sentences:
                 self.sentences += 1
                 if cut:
                     self.cut.append(self.sentences)
-                lines.append(f"{self.heading}# sent_id = {self.sentences}\n")
-                lines += _lines(sentence, offset)
+                lines += (f"{self.heading}# sent_id = {self.sentences}\n", sentence)
                 self.heading = ""
             if ends and not self.heading:
                 self.heading = "# newpar\n"
@@ -398,21 +404,42 @@ def _lines(sentence: _Sentence, offset: int) -> Iterator[str]:
                 continue
             yield f"{n}-{n + len(words) - 1}\t{where}"
             for word in words:
-                yield f"{n}\t{word}{_EMPTY}_\n"
+                yield f"{n}\t{word}{EMPTY}_\n"
                 n += 1
     yield "\n"
+
+
+def by_rules(text: str, spans: list[Span], offset: int) -> Iterator[Iterable[tuple[str, bool]]]:
+    """The cutter of this module."""
+    for start, end, _ in spans:
+        yield (("".join(_lines(s, offset)), cut) for s, cut in _sentences(text, start, end))
+
+
+def marks(text: str, start: int, end: int) -> np.ndarray:
+    """What the rules say of each character of a paragraph: 1 where a token begins and 2 where a
+    sentence does, plus 2 if the token has several words; 0 elsewhere."""
+    out = bytearray(end - start)
+    for sentence, _ in _sentences(text, start, end):
+        first = 1
+        for at, chunk in sentence:
+            for a, _, words, _ in chunk.tokens:
+                out[at - start + a] = 1 + first + 2 * (len(words) > 1)
+                first = 0
+    return np.frombuffer(out, np.uint8)
 
 
 def segment(text: str) -> list[list[Token]]:
     """The sentences of a text, each as its tokens."""
     return [
         [Token(at + a, at + b, words) for at, chunk in s for a, b, words, _ in chunk.tokens]
-        for start, end, _ in _paragraphs(text)
+        for start, end, _ in paragraphs(text)
         for s, _ in _sentences(text, start, end)
     ]
 
 
-def to_conllu(text: str, offset: int = 0, warn: Warn | None = None) -> bytes:
+def to_conllu(
+    text: str, offset: int = 0, warn: Warn | None = None, cutter: Cutter = by_rules
+) -> bytes:
     """A text as CoNLL-U: sent_id, forms, multiword tokens, SpaceAfter=No, and character offsets in
     MISC.
 
@@ -420,13 +447,16 @@ def to_conllu(text: str, offset: int = 0, warn: Warn | None = None) -> bytes:
     sentences that were cut for their length.
     """
     written = _Written()
-    conllu = written.conllu(text, _paragraphs(text), offset)
+    conllu = written.conllu(text, list(paragraphs(text)), offset, cutter)
     written.tell(warn, "the text")
     return conllu
 
 
 def stream(
-    file: BinaryIO, block_size: int = BLOCK_BYTES, warn: Warn | None = None
+    file: BinaryIO,
+    block_size: int = BLOCK_BYTES,
+    warn: Warn | None = None,
+    cutter: Cutter = by_rules,
 ) -> Iterator[bytes]:
     """A file of raw UTF-8 text as CoNLL-U, some whole paragraphs at a time, in constant memory.
 
@@ -436,11 +466,11 @@ def stream(
     pending, offset, written = "", 0, _Written()
     for block in _decoded(file, block_size):
         pending += block
-        *whole, (start, _, _) = _paragraphs(pending)  # the last one may go on
-        if conllu := written.conllu(pending, whole, offset):
+        *whole, (start, _, _) = paragraphs(pending)  # the last one may go on
+        if conllu := written.conllu(pending, whole, offset, cutter):
             yield conllu
         pending, offset = pending[start:], offset + start
-    if conllu := written.conllu(pending, _paragraphs(pending), offset):
+    if conllu := written.conllu(pending, list(paragraphs(pending)), offset, cutter):
         yield conllu
     written.tell(warn, _name(file))
 

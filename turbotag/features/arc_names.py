@@ -1,4 +1,5 @@
-"""Readable names of the features of arcs, such as `h:upos=VERB m:upos[1]=NOUN dist=left 2`.
+"""Readable names of the features of arcs, such as `h:upos=VERB m:upos[1]=NOUN dist=left 2`, and of
+second-order parts.
 
 A model keeps hashes of them, and a hash does not tell what was hashed. So a feature is named where
 it is seen: on an arc of a sentence, each template in turn gives a key and the values in it.
@@ -25,9 +26,11 @@ from turbotag.features.arcs import (
     bucket,
     relations,
 )
+from turbotag.features.parts import APART, ROLES, PartExtractor
 from turbotag.features.words import attribute
 
 Values = dict[tuple[str, str], list[str]]  # what each source is, word by word
+LAST_BIT = 63  # of the values between two words
 SIDES = ("left", "right", "root")  # where the head is
 
 
@@ -36,7 +39,7 @@ def values(words: Words, block: Block, supertags: list[str]) -> Values:
     ids = words.tokens.ids(block)
     out: Values = {SUPER: supertags}
     for column, name in words.tokens.sources:
-        strings = words.tokens.interners[column].strings
+        strings = words.tokens.strings(column)
         function = attribute(name) if name else None
         known = [function(s) for s in strings] if function else strings
         out[column, name] = [known[i] for i in ids[column].tolist()]
@@ -83,12 +86,7 @@ class Namer:
         places = {"h": head, "m": modifier}
         if tree is not None:
             places |= dict(zip(RELATIONS, relations(tree)[:, modifier].tolist(), strict=True))
-        parts = []
-        for relation, atom in (*template.head, *template.mod):
-            at = places[relation] + atom.offset
-            inside = 0 < at <= matrix.shape[0]
-            value = values[atom.source][at - 1] if inside else "<root>" if at == 0 else "<boundary>"
-            parts.append(f"{relation}:{str(atom).removesuffix('[0]')}={value}")
+        parts = _atoms(template, values, places, matrix.shape[0])
         between = self._between(template, matrix, values, head, modifier)
         arc = _arc(template.arc, head, modifier)
         return [" ".join([*parts, *([b] if b else []), *([arc] if arc else [])]) for b in between]
@@ -109,14 +107,72 @@ class Namer:
             found = sum(values["upos", ""][t] == template.between for t in inner)
             return [f"count:{template.between}={found if found < 3 else '3+'}"]
         column = matrix[:, self.at[template.between, ""]].tolist()
-        here = {column[t] for t in inner}
-        strings = values[template.between, ""]
-        first = {v: strings[t] for t, v in reversed(list(enumerate(column))) if v in here}
-        known = [first[v] for v in dict.fromkeys(column) if v in here]  # as bits are given out
+        strings = dict(zip(reversed(column), reversed(values[template.between, ""]), strict=True))
+        seen = list(dict.fromkeys(column))  # in the order in which bits are given out
+        bit = {value: min(b, LAST_BIT) for b, value in enumerate(seen)}
+        seen[LAST_BIT:] = seen[-1:] if len(seen) > LAST_BIT else []  # which share the last one
+        known = [strings[seen[b]] for b in sorted({bit[column[t]] for t in inner})]
         if template.kind == EACH:
             return [f"b:{template.between}={v}" for v in known]
         assert template.kind == SET
         return [f"set:{template.between}={{{' '.join(sorted(known))}}}"]
+
+
+class PartNamer:
+    """Names the features of a kind of second-order parts."""
+
+    def __init__(self, extractor: PartExtractor, words: Words):
+        self.kind = extractor.kind
+        self.single = [(t, PartExtractor([t], words, self.kind)) for t in extractor.templates]
+
+    def features(
+        self, matrix: np.ndarray, values: Values, part: tuple[int, ...]
+    ) -> list[tuple[int, str]]:
+        """(key, name) of all features of a part; its words as PartExtractor.keys takes them."""
+        places = dict(zip(ROLES[self.kind], part, strict=True))
+        own = _place(self.kind, part, matrix.shape[0])
+        out: list[tuple[int, str]] = []
+        for template, extractor in self.single:
+            keys, _ = extractor.keys(matrix, np.array([part]))
+            if keys.size:
+                atoms = _atoms(template, values, places, matrix.shape[0])
+                name = " ".join([self.kind, *atoms, own[template.arc]]).rstrip()
+                out.append((int(keys[0]), name))
+        return out
+
+
+def _atoms(template: ArcTemplate, values: Values, places: dict[str, int], n: int) -> list[str]:
+    """The values of a template's words, which stand at `places`: 0 is the root, 1..n are words,
+    n+1 and n+2 the START and END of siblings."""
+    parts = []
+    for relation, atom in (*template.head, *template.mod):
+        place = places[relation]
+        at = place + atom.offset
+        if place > n:
+            value = "<start>" if place == n + 1 else "<end>"
+        elif 0 < at <= n:
+            value = values[atom.source][at - 1]
+        else:
+            value = "<root>" if at == 0 else "<boundary>"
+        parts.append(f"{relation}:{str(atom).removesuffix('[0]')}={value}")
+    return parts
+
+
+def _place(kind: str, part: tuple[int, ...], n: int) -> tuple[str, str, str]:
+    """What a template with nothing, `dir` or `dist` says of the order of three words."""
+    a, b, c = part
+    if kind == "grandparents":
+        sides = "root" if a == 0 else "right" if a < b else "left"
+        order = f"{sides} {'right' if b < c else 'left'}"
+        apart, turned = abs(a - c), " back" if c < a else ""
+    else:
+        outer = b if c > n else c
+        order = "none" if outer > n else "right" if outer > a else "left"
+        apart, turned = abs(b - c) if max(b, c) <= n else 0, ""
+    bucket = sum(apart > end for end in APART)
+    low = APART[bucket - 1] + 1 if bucket else 0
+    far = f"{low}+" if bucket == len(APART) else f"{low}-{APART[bucket]}"
+    return "", f"dir={order}", f"dist={order} {far}{turned}"
 
 
 def _arc(kind: int, head: int, modifier: int) -> str:

@@ -6,6 +6,7 @@
     set:upos h:upos m:upos     the set of tags between, as one value
     count:VERB h:upos m:upos   the number of words with this UPOS tag between (0, 1, 2, 3 or more)
     h:super m:super dist       the word's supertag, where the parser has any (models/parser)
+    h:cluster6 m:gaz           resources as in features/templates
     g:upos m:upos h:upos       where the tree is known, as for labels: g the head's head, l and r
                                the modifier's nearest siblings, a and z its first and last child
 
@@ -18,7 +19,8 @@ but between the two words it is a value like any other.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -27,7 +29,8 @@ from turbotag.corpus.hashing import combine, hash_strings, mix64
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features.extract import BOUNDARY, Extractor
-from turbotag.features.templates import FLAGS, MAX_OFFSET, Atom
+from turbotag.features.resources import Resource, expand, kind_of
+from turbotag.features.templates import FLAGS, MAX_OFFSET, Atom, Template
 from turbotag.features.words import attribute
 
 ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
@@ -37,7 +40,7 @@ START_PLACE, END_PLACE = -1_000, -10_000
 PLAIN, EACH, SET, COUNT = range(4)
 SUPER = "super", ""  # the one source that is not read from the file
 RELATIONS = "mglraz"
-_SIDE = re.compile(r"([hmsglraz]):([A-Za-z_]\w*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d{1,9})\])?")
+_SIDE = re.compile(r"([hmsglraz]):([A-Za-z_][\w:-]*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d{1,9})\])?")
 _BETWEEN = re.compile(r"(b|set|count):(\w+)")
 _KINDS = {"b": EACH, "set": SET, "count": COUNT}
 DISTANCES = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # upper ends of the buckets
@@ -77,7 +80,7 @@ def parse(lines: str, path: str) -> list[ArcTemplate]:
             side, other = _SIDE.fullmatch(word), _BETWEEN.fullmatch(word)
             if side and (atom := _atom(side)) is not None:
                 (head if side[1] == "h" else mod).append((side[1], atom))
-            elif other and kind == PLAIN and other[2] != "gaz":
+            elif other and kind == PLAIN and not kind_of(other[2]):
                 kind, between = _KINDS[other[1]], other[2]
             elif arcs == [NO] and set(word.split("|")) <= {"no", *_ARC}:
                 arcs = [_ARC.get(w, NO) for w in word.split("|")]
@@ -103,9 +106,20 @@ def _atom(match: re.Match[str]) -> Atom | None:
     column, attr, offset = match[2], match[3] or "", int(match[4] or 0)
     if not attr and attribute(column):
         column, attr = "word", column
-    if (attr and not attribute(attr)) or abs(offset) > MAX_OFFSET or column in ("gaz", *FLAGS):
-        return None  # parsers have no gazetteers
+    if (attr and not attribute(attr)) or abs(offset) > MAX_OFFSET or column in FLAGS:
+        return None
     return Atom(column, attr, offset)
+
+
+def _columns(template: ArcTemplate) -> list[str]:
+    return [atom.column for _, atom in (*template.head, *template.mod)]
+
+
+def _renamed(template: ArcTemplate, names: Mapping[str, str]) -> ArcTemplate:
+    def side(atoms: tuple[tuple[str, Atom], ...]) -> tuple[tuple[str, Atom], ...]:
+        return tuple((r, replace(a, column=names.get(a.column, a.column))) for r, a in atoms)
+
+    return replace(template, head=side(template.head), mod=side(template.mod))
 
 
 class Words:
@@ -114,15 +128,21 @@ class Words:
     Each thread needs one of its own: it remembers words.
     """
 
-    def __init__(self, *sets: list[ArcTemplate]):
-        templates = [t for s in sets for t in s]
+    def __init__(self, *sets: list[ArcTemplate], resources: list[Resource] | None = None):
+        self.resources = resources or []
+        templates = self.expanded([t for s in sets for t in s])
         sources = {a.source for t in templates for _, a in (*t.head, *t.mod)}
         sources |= {(t.between, "") for t in templates if t.kind in (EACH, SET)}
         if any(t.kind == COUNT for t in templates):
             sources.add(("upos", ""))
-        self.tokens = Extractor([(Atom(c, a, 0),) for c, a in sorted(sources - {SUPER})])
+        read: list[Template] = [(Atom(c, a, 0),) for c, a in sorted(sources - {SUPER})]
+        self.tokens = Extractor(read, self.resources)
         self.sources = [*self.tokens.sources, *(sources & {SUPER})]
         self.at = {s: n for n, s in enumerate(self.sources)}
+
+    def expanded(self, templates: list[ArcTemplate]) -> list[ArcTemplate]:
+        """Each template that names a kind of resource, once for each resource of the kind."""
+        return expand(templates, _columns, _renamed, self.resources)
 
     def matrix(self, block: Block) -> np.ndarray:
         """(tokens, sources) uint64 values, 0 for none: supertags are yet to be filled in."""
@@ -141,7 +161,9 @@ class ArcExtractor:
     """Arc templates, applied to sentences whose matrix comes from `words`."""
 
     def __init__(self, templates: list[ArcTemplate], words: Words):
-        self.templates = sorted(templates, key=lambda t: t.kind)  # kernels go kind by kind
+        self.templates = sorted(
+            words.expanded(templates), key=lambda t: t.kind
+        )  # kernels go kind by kind
         at = words.at
         counted = sorted({t.between for t in self.templates if t.kind == COUNT})
         between = sorted({t.between for t in self.templates if t.kind in (EACH, SET)})

@@ -8,6 +8,7 @@ templates say. An extractor keeps what it has seen, so a stream of blocks pays f
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numba import njit
@@ -15,8 +16,8 @@ from numba import njit
 from turbotag.corpus.hashing import Interner, combine, hash_strings, mix64
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
-from turbotag.features.gazetteer import POSITIONS, Gazetteer
-from turbotag.features.templates import FLAGS, MAX_ATOMS, Template, text
+from turbotag.features.resources import Resource, expand, find, kind_of
+from turbotag.features.templates import FLAGS, MAX_ATOMS, Atom, Template, text
 from turbotag.features.words import attribute
 
 MAX_STRINGS = 100_000  # an extractor that has seen more forgets them: some 40 MB
@@ -26,37 +27,46 @@ LARGEST = 1e10  # value of an attribute: times the largest weight, float32 still
 _UNESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*:")
 
 
-class _Source:
-    """Keys of one attribute of one column, for every value of the column seen so far."""
+class _Memory:
+    """What a function gives for each string seen so far, (n_strings,)."""
 
-    def __init__(self, attr: str):
-        self.function = attribute(attr) if attr else None
-        self.keys = np.zeros(0, np.uint64)
+    def __init__(self, function: Callable[[list[str]], np.ndarray]):
+        self.function = function
+        self.known = function([])
 
     def extend(self, strings: list[str]) -> np.ndarray:
-        """Keys (n_strings,) of all values; 0 where the attribute is empty."""
-        new = strings[self.keys.size :]
+        """For all strings, those seen first."""
+        new = strings[self.known.size :]
         if new:
-            values = new if self.function is None else [self.function(s) for s in new]
-            keys = hash_strings(values)
-            if self.function is not None:
-                keys[[not v for v in values]] = 0
-            self.keys = np.concatenate([self.keys, keys])
-        return self.keys
+            self.known = np.concatenate([self.known, self.function(new)])
+        return self.known
+
+
+def _keys_of(attr: str) -> Callable[[list[str]], np.ndarray]:
+    """Keys of an attribute of strings, 0 where it is empty."""
+    function = attribute(attr) if attr else None
+    if function is None:
+        return hash_strings
+
+    def keys(strings: list[str]) -> np.ndarray:
+        values = [function(s) for s in strings]
+        found = hash_strings(values)
+        found[[not v for v in values]] = 0
+        return found
+
+    return keys
 
 
 class Extractor:
-    """Templates and gazetteers, applied to blocks of tokens."""
+    """Templates and resources, applied to blocks of tokens."""
 
-    def __init__(self, templates: list[Template], gazetteers: list[Gazetteer] | None = None):
-        self.gazetteers = gazetteers or []
+    def __init__(self, templates: list[Template], resources: list[Resource] | None = None):
+        self.resources = resources or []
         self.attributes = () in templates
-        self.templates = [t for t in _with_gazetteers(templates, self.gazetteers) if t]
+        self.templates = [t for t in expand(templates, _columns, _renamed, self.resources) if t]
         self.sources = sorted({a.source for t in self.templates for a in t})
-        names = {f"gaz:{g.name}" for g in self.gazetteers}
-        for column, _ in self.sources:
-            if column.startswith("gaz:") and column not in names:
-                raise DataError(f"the templates need gazetteer {column[4:]!r}, which is not given")
+        self._resource = {c: find(c, self.resources) for c, _ in self.sources if kind_of(c)}
+        self._value = {c: resource.values(c) for c, resource in self._resource.items()}
         at = {s: n for n, s in enumerate(self.sources)}
         self._seeds = hash_strings([text(t) for t in self.templates])
         self._first = np.cumsum([0, *(len(t) for t in self.templates)]).astype(np.int64)
@@ -66,8 +76,8 @@ class Extractor:
 
     def forget(self) -> None:
         self.interners: dict[str, Interner] = {}
-        self._keys = {source: _Source(source[1]) for source in self.sources}
-        self._lower = _Source("lower")
+        self._keys = {source: _Memory(_keys_of(source[1])) for source in self.sources}
+        self._types = {r.types: _Memory(r.types) for r in self._resource.values()}
         self._attribute_names: list[str] = []
         self._attribute_keys = np.zeros(0, np.uint64)
         self._attribute_values = np.zeros(0, np.float32)
@@ -75,11 +85,11 @@ class Extractor:
     @property
     def columns(self) -> list[str]:
         """Columns of the file that the templates read."""
-        names = {c for c, _ in self.sources if c not in FLAGS and not c.startswith("gaz:")}
-        return sorted(names | ({"word"} if self.gazetteers else set()))
+        names = {c for c, _ in self.sources if c not in FLAGS and not kind_of(c)}
+        return sorted(names | ({"word"} if self._resource else set()))
 
     def ids(self, block: Block) -> dict[str, np.ndarray]:
-        """(tokens,) ids of every column and gazetteer that the templates read."""
+        """(tokens,) ids of every column that the templates read, those of resources among them."""
         if sum(len(i.strings) for i in self.interners.values()) > MAX_STRINGS:
             self.forget()
         ids: dict[str, np.ndarray] = {}
@@ -89,28 +99,35 @@ class Extractor:
                 has = ", ".join(block.format.columns) or "attributes only"
                 raise DataError(f"the templates need column {column!r}; it has {has}", block.path)
             ids[column] = block.ids(at, self.interners.setdefault(column, Interner()))
-        if self.gazetteers:
-            lower = self._lower.extend(self.interners["word"].strings)[ids["word"]]
-            for gazetteer in self.gazetteers:
-                ids[f"gaz:{gazetteer.name}"] = gazetteer.match(lower, block.sentences)
+        numbers: dict[Resource, np.ndarray] = {}
+        for column, resource in self._resource.items():
+            if resource not in numbers:
+                types = self._types[resource.types].extend(self.interners["word"].strings)
+                numbers[resource] = resource.numbers(types[ids["word"]], block.sentences)
+            ids[column] = numbers[resource]
         return ids
 
-    def _strings(self, column: str) -> list[str]:
+    def strings(self, column: str) -> list[str]:
+        """The values of a column that have been seen, by their ids."""
         if column in FLAGS:
             return [column]
-        return POSITIONS if column.startswith("gaz:") else self.interners[column].strings
+        return self._value.get(column) or self.interners[column].strings
+
+    def _values(self, column: str, vocabulary: dict[str, list[str]]) -> list[str]:
+        """The values of a column by their ids."""
+        return self._value.get(column) or vocabulary.get(column, [])
 
     def matrix(self, block: Block, ids: dict[str, np.ndarray]) -> np.ndarray:
         """(tokens, sources) uint64: the key of every source at every token, 0 for none."""
         out = np.empty((block.n_tokens, len(self.sources)), np.uint64)
         for n, (column, attr) in enumerate(self.sources):
-            keys = self._keys[column, attr].extend(self._strings(column))
+            keys = self._keys[column, attr].extend(self.strings(column))
             if column in FLAGS:
                 out[:, n] = 0
                 starts, ends = block.sentences[:-1], block.sentences[1:] - 1
                 tokens = {"bias": np.arange(block.n_tokens), "first": starts, "last": ends}
                 out[tokens[column], n] = keys[0]
-            elif column.startswith("gaz:"):
+            elif column in self._resource:
                 out[:, n] = np.where(ids[column] > 0, keys[ids[column]], np.uint64(0))
             else:
                 out[:, n] = keys[ids[column]]
@@ -118,7 +135,7 @@ class Extractor:
 
     def template_keys(self, block: Block, ids: dict[str, np.ndarray]) -> np.ndarray:
         """(tokens, templates) feature keys, 0 where a template does not fire."""
-        return _template_keys(
+        return template_keys(
             self.matrix(block, ids),
             block.sentences,
             self._seeds,
@@ -137,10 +154,11 @@ class Extractor:
             self.forget()
         width = block.width - 1
         token = np.repeat(np.arange(block.n_tokens), width)
-        starts = np.repeat(block.first + 1 - np.cumsum(width) + width, width)
-        at = starts + np.arange(token.size)
+        at = np.repeat(block.first + 1 - np.cumsum(width) + width, width)
+        at += np.arange(token.size)
         full = block.starts[at] < block.ends[at]  # a trailing tab leaves an empty field
-        at, token = at[full], token[full]
+        if not full.all():
+            at, token = at[full], token[full]
         interner = self.interners.setdefault("attribute", Interner())
         ids = interner.ids(block.buf, block.starts[at], block.ends[at])
         self._parse_attributes(interner.strings, block, token, ids)
@@ -186,6 +204,9 @@ class Extractor:
         if not self.attributes:
             return Occurrences(token, flat, values, which, ids)
         owner, fields = self.attribute_fields(block)
+        if not self.templates:
+            keys, values = self._attribute_keys[fields], self._attribute_values[fields]
+            return Occurrences(owner, keys, values, -1 - fields.astype(np.int64), ids)
         token = np.concatenate([owner, token])
         order = np.argsort(token, kind="stable")
         flat = np.concatenate([self._attribute_keys[fields], flat])[order]
@@ -238,7 +259,7 @@ class Extractor:
             out[rows, 0] = len(ours) if template is None else ours[text(template)]
             read = ["attribute"] if template is None else [atom.column for atom in template]
             for n, column in enumerate(read, 1):
-                if column in numbers:  # neither a flag nor a gazetteer
+                if column in numbers:  # neither a flag nor a resource
                     old = origins[rows, n]
                     out[rows, n] = np.where(old >= 0, numbers[column][np.maximum(old, 0)], old)
         return out, names
@@ -253,8 +274,7 @@ class Extractor:
             for n, atom in enumerate(template or (None,), 1):
                 column = "attribute" if atom is None else atom.column
                 if column not in FLAGS:
-                    gaz = column.startswith("gaz:")
-                    values = POSITIONS if gaz else vocabulary.get(column, [])
+                    values = self._values(column, vocabulary)
                     outside = atom is not None and rows[:, n] == OUTSIDE
                     inside = (rows[:, n] >= 0) & (rows[:, n] < len(values))
                     wrong |= not (inside | outside).all()
@@ -274,8 +294,7 @@ class Extractor:
             if value == OUTSIDE:
                 parts.append(f"{atom}=<boundary>")
                 continue
-            gaz = atom.column.startswith("gaz:")
-            string = (POSITIONS if gaz else vocabulary[atom.column])[value]
+            string = self._values(atom.column, vocabulary)[value]
             function = attribute(atom.attribute) if atom.attribute else None
             parts.append(f"{atom}={function(string) if function else string}")
         return " ".join(parts)
@@ -306,24 +325,16 @@ def _numbered(values: list[str], names: list[str]) -> np.ndarray:
     return np.array([at[value] for value in values], np.int32)
 
 
-def _with_gazetteers(templates: list[Template], gazetteers: list[Gazetteer]) -> list[Template]:
-    """Each template with a `gaz` atom, once for each gazetteer."""
-    out: list[Template] = []
-    for template in templates:
-        if not any(a.column == "gaz" for a in template):
-            out.append(template)
-            continue
-        for g in gazetteers:
-            named = [
-                type(a)(f"gaz:{g.name}", a.attribute, a.offset) if a.column == "gaz" else a
-                for a in template
-            ]
-            out.append(tuple(named))
-    return out
+def _columns(template: Template) -> list[str]:
+    return [atom.column for atom in template]
+
+
+def _renamed(template: Template, names: Mapping[str, str]) -> Template:
+    return tuple(Atom(names.get(a.column, a.column), a.attribute, a.offset) for a in template)
 
 
 @njit(cache=True, nogil=True)
-def _template_keys(matrix, sentences, seeds, first, atom_source, atom_offset):
+def template_keys(matrix, sentences, seeds, first, atom_source, atom_offset):
     """key = combine over the template's atoms of seeds[j] and matrix[t + offset, source]."""
     n, J = matrix.shape[0], seeds.size
     keys = np.zeros((n, J), np.uint64)

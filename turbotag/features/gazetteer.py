@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -10,24 +13,35 @@ from numba import njit
 from turbotag.corpus.hashing import KeyTable, combine, hash_strings
 from turbotag.corpus.reader import Source, display_name, open_binary
 from turbotag.errors import DataError
+from turbotag.features.resources import Arrays, Resource
 
 POSITIONS = ["", "U", "B", "I", "L"]  # no match; the only word of one; first, inner, last
+_HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+_GENITIVE = re.compile(r"(?<=\w)(['\u2019]s)\b")
 _SEED = np.uint64(0x7475726274616721)
 
 
-class Gazetteer:
+class Gazetteer(Resource):
     """Names as keys of their word prefixes, without regard to case.
 
     prefixes: (m,) keys of every prefix of every name; whole: (m,) 1 where it is a name.
     """
 
+    kind, prefix = "gaz", "gazetteer"
+    layout: ClassVar = {"prefixes": ("uint64", (None,)), "whole": ("uint8", (None,))}
+
     def __init__(self, name: str, prefixes: np.ndarray, whole: np.ndarray):
         self.name, self.prefixes, self.whole = name, prefixes, whole
+        if whole.size != prefixes.size:
+            raise ValueError(f"{prefixes.size} prefixes of names, but {whole.size} marks of them")
         self._table = KeyTable.of(prefixes)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Gazetteer, (self.name, self.prefixes, self.whole)
 
     @classmethod
     def of(cls, name: str, names: list[str]) -> Gazetteer:
-        split = [n.lower().split() for n in names]
+        split = [form.split() for n in names for form in _forms(n.lower())]
         words = [w for n in split for w in n]
         keys, ends = hash_strings(words), np.cumsum([len(n) for n in split])
         flat, last = _prefixes(keys, ends)
@@ -50,9 +64,33 @@ class Gazetteer:
             raise DataError("holds no names", display_name(path))
         return cls.of(name, names)
 
-    def match(self, lower: np.ndarray, sentences: np.ndarray) -> np.ndarray:
-        """Codes into POSITIONS, (tokens,) int32, for the keys of the lower-cased words."""
-        return _match(lower, sentences, self._table.slots, self.whole)
+    @classmethod
+    def load(cls, name: str, arrays: Arrays) -> Gazetteer:
+        return cls(name, arrays["prefixes"], arrays["whole"])
+
+    def arrays(self) -> Arrays:
+        return {"prefixes": self.prefixes, "whole": self.whole}
+
+    @property
+    def types(self) -> Callable[[list[str]], np.ndarray]:
+        return _lower_keys  # the same for all gazetteers, so that words are hashed once
+
+    def numbers(self, types: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """Codes into POSITIONS, for the keys of the lower-cased words."""
+        return _match(types, sentences, self._table.slots, self.whole)
+
+    def values(self, column: str) -> list[str]:
+        return POSITIONS
+
+
+def _forms(name: str) -> Iterable[str]:
+    """A name as it is, and as text is cut into words in treebanks: Coca - Cola, McDonald 's."""
+    cut = _HYPHEN.sub(" - ", name)
+    return dict.fromkeys((name, cut, _GENITIVE.sub(r" \1", name), _GENITIVE.sub(r" \1", cut)))
+
+
+def _lower_keys(words: list[str]) -> np.ndarray:
+    return hash_strings([w.lower() for w in words])
 
 
 @njit(cache=True, nogil=True)

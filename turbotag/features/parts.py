@@ -30,6 +30,7 @@ class PartExtractor:
     """Templates over the three words of a kind of part, in the order of its ROLES."""
 
     def __init__(self, templates: list[ArcTemplate], words: Words, kind: str):
+        templates = words.expanded(templates)
         self.templates, self.kind, roles = templates, kind, ROLES[kind]
         atoms = [[*t.head, *t.mod] for t in templates]
         for template, mine in zip(templates, atoms, strict=True):

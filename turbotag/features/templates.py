@@ -8,6 +8,8 @@
     pos[0] lower[1]       columns of the file go by name: word, pos, lemma, upos, xpos, col2, ...
     xpos.prefix1[0]       an attribute of another column
     gaz[0]                one template for each gazetteer: position U, B, I or L in a match
+    cluster6[0]           one for all word clusters: the first 6 bits of the word's path
+    cluster[0]            the whole path; gaz:NAME[0], cluster6:NAME[0] read one resource only
     bias  first  last     no offset: fires everywhere, at the first, at the last position
     attributes            the attributes, with their values, of a CRFsuite file
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
+
+MOST_TYPES = 300  # values of tags: a table of more, such as lemmas, tells nothing
+_ATTRIBUTES = re.compile(r"[^=|]+=[^=|]+(\|[^=|]+=[^=|]+)*")
 
 
 @dataclass
@@ -107,6 +111,30 @@ def same_tag(
     return np.array([at.get(s, -1) for s in predicted])[predicted_ids] == gold_ids
 
 
+def _attributes(tags: list[str]) -> list[dict[str, str]]:
+    return [
+        {name: value for name, _, value in (a.partition("=") for a in tag.split("|")) if value}
+        for tag in tags
+    ]
+
+
+def _by_attribute(
+    gold: list[str], gold_ids: np.ndarray, predicted: list[str], predicted_ids: np.ndarray
+) -> dict[str, Counts]:
+    """How often a word has an attribute, in gold, predicted, and with the same value in both."""
+    sides = _attributes(gold), _attributes(predicted)
+    types: dict[str, Counts] = {}
+    codes = gold_ids.astype(np.int64) * len(predicted) + predicted_ids
+    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        ours, theirs = sides[0][code // len(predicted)], sides[1][code % len(predicted)]
+        for name in ours.keys() | theirs.keys():
+            counts = types.setdefault(name, Counts())
+            counts.gold += int(count) * (name in ours)
+            counts.predicted += int(count) * (name in theirs)
+            counts.correct += int(count) * (ours.get(name) == theirs.get(name))
+    return types
+
+
 def score_tags(
     gold: list[str],
     gold_ids: np.ndarray,
@@ -114,9 +142,17 @@ def score_tags(
     predicted_ids: np.ndarray,
     sentences: np.ndarray,
 ) -> TagScore:
-    """Accuracy over all tokens."""
+    """Accuracy over all tokens. The counts are those of each tag; where tags are attributes, as
+    Case=Nom|Number=Sing, those of each attribute; of more than MOST_TYPES values there are none."""
     right = same_tag(gold, gold_ids, predicted, predicted_ids)
-    types: dict[str, Counts] = {}
+    if any(map(_ATTRIBUTES.fullmatch, gold)) and all(
+        value == "_" or _ATTRIBUTES.fullmatch(value) for value in gold
+    ):
+        types = _by_attribute(gold, gold_ids, predicted, predicted_ids)
+        return TagScore.of("all tokens; attributes with their values", right, sentences, types)
+    types = {}
+    if len({*gold, *predicted}) > MOST_TYPES:
+        return TagScore.of("all tokens", right, sentences, types)
     for n, count in zip(*np.unique(gold_ids, return_counts=True), strict=True):
         types.setdefault(gold[n], Counts()).gold = int(count)
     for n, count in zip(*np.unique(predicted_ids, return_counts=True), strict=True):

@@ -9,34 +9,58 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from turbotag.corpus.formats import TAGS
-from turbotag.corpus.hashing import KeyTable, hash_strings
-from turbotag.corpus.reader import Block
+from turbotag.corpus.formats import TAGS, Conll, Format
+from turbotag.corpus.reader import Block, Source
+from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
-from turbotag.features import arcs as arc_features
 from turbotag.features import compact
-from turbotag.features.arcs import SUPER, ArcExtractor, Words
-from turbotag.features.parts import ROLES, PartExtractor
+from turbotag.features.kinds import load_resources
+from turbotag.features.parts import ROLES
 from turbotag.features.weights import WeightTable
 from turbotag.losses import LEAST_BETA, MOST_BETA
-from turbotag.models import store
-from turbotag.models.calibration import CALIBRATION, Confidence, confidence_of
-from turbotag.models.checks import PROVENANCE, check_entry, check_names, expect, fitting
-from turbotag.models.tensors import Entries
-from turbotag.structures import parts, projective, pruning, second_order, tree
+from turbotag.models import tree_output
+from turbotag.models.calibration import CALIBRATION, Confidence, Items, confidence_of
+from turbotag.models.components import (
+    PACKED,
+    Candidates,
+    Pruner,
+    classifier,
+    kept_heads,
+    supertagger,
+    unpacked,
+)
+from turbotag.models.gold import Layout
+from turbotag.models.held_out import tree_items
+from turbotag.models.model import Answer, Output
+from turbotag.models.scanner import Scanner
+from turbotag.models.scored import FirstOrder, Parsed, SecondOrder
+from turbotag.models.tree_comparison import (
+    Trees,
+    compare_parser,
+    compare_tree_blocks,
+    read_gold_trees,
+)
+from turbotag.storage import store
+from turbotag.storage.checks import (
+    PROVENANCE,
+    RESOURCES,
+    check_entry,
+    check_names,
+    expect,
+    expect_resources,
+    fitting,
+)
+from turbotag.storage.tensors import Entries
+from turbotag.structures import parts, projective, pruning, tree
 from turbotag.structures.second_order import Approximation
 
-PACKED = ("counts", "lows", "weights", "scales")  # arrays of a stage (features/compact)
 STAGES = ("super", "prune", "arc", "label")
-CLASSIFIERS = ("super", "label")  # stages with a row of weights, one a class, for each feature
 # Over which trees a model sums, and which it gives: all and all, projective and projective, all and
 # projective. Second-order models sum over all.
 DECODERS = ("nonprojective", "projective", "projective-decoding")
@@ -53,71 +77,11 @@ HEADER = PROVENANCE | {
     "approximation": {"entropy": str, "rounds": int, "damping": float, "tolerance": float},
     "tags": str,
     "reads?": [str],
+    "certified?": str,
+    **RESOURCES,
     "calibration?": CALIBRATION,
     "scores?": {"*": {"conventions": {"*": SCORE}}},
 }
-Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/pruning
-
-
-class Scanner:
-    """Compiled templates of all stages and the words they have seen; one for each thread."""
-
-    def __init__(self, templates: dict[str, str]):
-        parsed = {s: arc_features.parse(text, "templates") for s, text in templates.items()}
-        self.words = Words(*parsed.values())
-        self.stage = {s: ArcExtractor(t, self.words) for s, t in parsed.items() if s not in ROLES}
-        self.parts = {
-            kind: PartExtractor(parsed[kind], self.words, kind) for kind in ROLES if kind in parsed
-        }
-        self.all_siblings = "all-siblings" in self.parts
-
-    def matrix(self, block: Block) -> np.ndarray:
-        if not block.format.ids:
-            raise DataError(
-                f"is {block.format.name}, but a parser reads CoNLL-U or CoNLL-X", block.path
-            )
-        return self.words.matrix(block)
-
-    def supertag_keys(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(keys, ends) of the words of a sentence."""
-        n = matrix.shape[0]
-        return self.stage["super"].keys(matrix, np.arange(n + 1), np.zeros(n, np.int32))
-
-    def put_supertags(self, matrix: np.ndarray, values: np.ndarray) -> None:
-        """Write hashes of supertags where the templates look for them."""
-        matrix[:, self.words.at[SUPER]] = values
-
-    def keys(
-        self, matrix: np.ndarray, cuts: np.ndarray, heads: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(keys, ends) of the parts of a sentence: its arcs and, at second order, the siblings and
-        grandparents over them (structures/parts)."""
-        keys, ends = self.stage["arc"].keys(matrix, cuts, heads)
-        if not self.parts:
-            return keys, ends
-        p = parts.parts(cuts, heads, self.all_siblings)
-        all_keys, all_ends, size = [keys], [ends], keys.size
-        for kind, positions in zip(ROLES, parts.positions(p), strict=True):
-            if kind in self.parts:
-                keys, ends = self.parts[kind].keys(matrix, positions)
-            else:
-                keys, ends = np.zeros(0, np.uint64), np.zeros(len(positions), np.int64)
-            all_keys.append(keys)
-            all_ends.append(ends + size)
-            size += keys.size
-        return np.concatenate(all_keys), np.concatenate(all_ends)
-
-
-@dataclass
-class Parsed:
-    """Trees of a block: heads (tokens,), ids of labels, and, where asked for, the probability that
-    each head, and each label, is right."""
-
-    heads: np.ndarray
-    labels: np.ndarray
-    head_probability: np.ndarray | None = None
-    label_probability: np.ndarray | None = None
-    proven: int = 0  # sentences whose tree is proven to have the largest score
 
 
 class Parser:
@@ -125,11 +89,15 @@ class Parser:
 
     header: everything that is not an array; arrays: keys and weights of the stages, (rows,) for
     arcs, (rows, labels) for labels and (rows, supertags) for supertags, packed (features/compact):
-    STAGE.counts, .lows, .weights and .scales. All stages but `arc` may be missing.
+    STAGE.counts, .lows, .weights and .scales. All stages but `arc` may be missing. Those of
+    resources are among them.
     """
+
+    kind = "parser"
 
     def __init__(self, header: dict[str, Any], arrays: dict[str, np.ndarray]):
         self.header, self.arrays = header, arrays
+        self.resources = load_resources(header, arrays)
         self.labels: list[str] = header["labels"]
         self.single_root: bool = header["single_root"]
         self.decoder: str = header["decoder"]
@@ -137,20 +105,18 @@ class Parser:
         self.decodes_projective = self.decoder != "nonprojective"
         beta = float(header["loss"]["beta"])
         self.beta = beta if np.isfinite(beta) else 1.0  # of the probabilities
-        self.tables = {
-            s: WeightTable(*self.rows(s)) for s in ("prune", "arc") if s in header["templates"]
-        }
-        self.classifiers = {
-            s: (KeyTable.of(keys), weights)
-            for s in CLASSIFIERS
-            if s in header["templates"]
-            for keys, weights in [self.rows(s)]
-        }
-        self.labelled = "label" in self.classifiers
-        self.supertags = hash_strings(header.get("supertags", []))  # as templates see them
         self.second_order: bool = bool(header["parts"])
-        usual, ratio = pruning.NARROW if self.second_order else pruning.WIDE
-        self.kept_heads: tuple[int, float] = header.get("heads", usual), ratio
+        texts, names = header["templates"], header.get("supertags", [])
+        self.tables = {s: WeightTable(*self.rows(s)) for s in ("prune", "arc") if s in texts}
+        self.pruner = Pruner(
+            self.decoder,
+            self.single_root,
+            kept_heads(self.second_order, header.get("heads")),
+            self.tables.get("prune"),
+        )
+        self.supertagger = supertagger(arrays, names) if "super" in texts else None
+        self.labeler = classifier(arrays, "label", self.labels) if "label" in texts else None
+        self.labelled = self.labeler is not None
         self.approximation = Approximation(**header["approximation"])
         self.decodes_map = self.second_order and not np.isfinite(beta)
         self.extractor = self.new_extractor()
@@ -166,21 +132,54 @@ class Parser:
         self.label_confidence = confidence_of(self.header, "labels")
 
     def new_extractor(self) -> Scanner:
-        return Scanner(self.header["templates"])
+        return Scanner(self.header["templates"], self.resources)
 
     def rows(self, stage: str) -> tuple[np.ndarray, np.ndarray]:
         """(folded keys, float32 weights) of a stage."""
-        keys, weights = compact.unpack(*(self.arrays[f"{stage}.{name}"] for name in PACKED))
-        classes = classes_of(self.header, stage)
-        shape = (keys.size, len(classes)) if classes else (keys.size,)
-        if weights.shape != shape:
-            raise ValueError(f"{stage} weights are {weights.shape}, expected {shape}")
-        return keys, weights
+        return unpacked(self.arrays, stage, len(classes_of(self.header, stage)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Parser, (self.header, self.arrays)
 
     input_format = None
+
+    # ---- What all models do ----------------------------------------------------------------------
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return ("head", "deprel") if self.labelled else ("head",)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(self.tag_columns)
+
+    def target(self, fmt: Format) -> int | None:
+        return None
+
+    def annotate(self, block: Block, extractor: Scanner, output: Output, edits: Edits) -> None:
+        tree_output.annotate(self, block, extractor, output, edits)
+
+    def answers(
+        self, block: Block, extractor: Scanner, n: int
+    ) -> Callable[[int, int], Iterator[Answer]]:
+        return tree_output.answers(self, block, extractor, n)
+
+    def compare(
+        self, gold: Source, layout: Layout, strict: bool = False, probabilities: bool = False
+    ) -> Trees:
+        return compare_parser(self, gold, layout.format, probabilities)
+
+    def compare_blocks(
+        self, gold: Block, predicted: Block, strict: bool = False
+    ) -> tuple[str, Trees] | None:
+        has_trees = bool(gold.filled(Conll.HEAD).any())
+        return ("trees", compare_tree_blocks(gold, predicted)) if has_trees else None
+
+    def held_out(self, gold: Source, layout: Layout) -> tuple[dict[str, Items], Block]:
+        block = read_gold_trees(gold, layout.format)
+        return tree_items(self, block), block
+
+    # ---- Reading ---------------------------------------------------------------------------------
 
     def naming(self, n: int) -> tuple[str, ...]:
         raise DataError("has columns, but a parser reads CoNLL-U or CoNLL-X")
@@ -214,38 +213,15 @@ class Parser:
     def matrix(self, block: Block, scanner: Scanner) -> np.ndarray:
         """(tokens, sources) what the templates read of the words, supertags among it."""
         matrix = scanner.matrix(block)
-        if "super" in self.classifiers and SUPER in scanner.words.at:
-            cuts = block.sentences.tolist()
-            for a, b in zip(cuts, cuts[1:], strict=False):
-                scores = self.supertag_scores(matrix[a:b], scanner)
-                scanner.put_supertags(matrix[a:b], self.supertags[scores.argmax(axis=1)])
+        if self.supertagger:
+            self.supertagger.fill(matrix, block.sentences, scanner)
         return matrix
 
     # ---- One sentence ----------------------------------------------------------------------------
 
-    def supertag_scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n, supertags)."""
-        return self._class_scores("super", *scanner.supertag_keys(matrix))
-
-    def _class_scores(self, stage: str, keys: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """(words, classes)."""
-        table, weights = self.classifiers[stage]
-        out = np.zeros((ends.size, weights.shape[1]), np.float32)
-        _add_rows(table.lookup(compact.fold(keys)), ends, weights, out)
-        return out
-
     def candidates(self, matrix: np.ndarray, scanner: Scanner) -> Candidates:
         """The arcs that may be used in a sentence."""
-        cuts, heads = pruning.full(matrix.shape[0])
-        if "prune" not in self.tables:
-            return cuts, heads
-        keys = scanner.stage["prune"].keys(matrix, cuts, heads)
-        return pruning.prune(
-            self.tables["prune"].sums(*keys),
-            self.decoder,
-            self.single_root,
-            *self.kept_heads,
-        )
+        return self.pruner.candidates(matrix, scanner)
 
     def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
         """(n+1, n+1) arc scores of a first-order model, -inf where an arc is no candidate."""
@@ -253,13 +229,37 @@ class Parser:
         theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
         return pruning.matrix(theta, cuts, heads)
 
-    def scored(self, matrix: np.ndarray, scanner: Scanner) -> FirstOrder | SecondOrder:
-        """A sentence with the scores of its parts."""
+    def scored(
+        self, matrix: np.ndarray, scanner: Scanner, candidates: Candidates | None = None
+    ) -> FirstOrder | SecondOrder:
+        """A sentence with the scores of its parts over the candidate arcs, by default its own."""
+        cuts, heads = candidates or self.candidates(matrix, scanner)
+        theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
         if self.second_order:
-            cuts, heads = self.candidates(matrix, scanner)
-            theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
             return SecondOrder(self, theta, parts.parts(cuts, heads, scanner.all_siblings))
-        return FirstOrder(self, self.scores(matrix, scanner))
+        return FirstOrder(self, pruning.matrix(theta, cuts, heads))
+
+    def other_tree(
+        self, matrix: np.ndarray, scanner: Scanner, m: int, heads: np.ndarray
+    ) -> np.ndarray | None:
+        """(n,) the tree that the parser gives if the head of word m has to be among `heads`, a mask
+        (n+1,); None if there is no such tree. Where the pruner left none, the best by its own
+        scores is put among the candidates."""
+        found = _limited(self.candidates(matrix, scanner), m, heads)
+        if not self._has_tree(found):
+            every = _limited(pruning.full(matrix.shape[0]), m, heads)
+            if "prune" not in self.tables or not self._has_tree(every):
+                return None
+            theta = self.tables["prune"].sums(*scanner.stage["prune"].keys(matrix, *every))
+            best = self.best(pruning.matrix(theta, *every))
+            found = pruning.with_gold(*found, best)[:2]
+        other: np.ndarray = self.scored(matrix, scanner, found).decode("viterbi")[0]
+        return other
+
+    def _has_tree(self, candidates: Candidates) -> bool:
+        cuts, heads = candidates
+        even = pruning.matrix(np.zeros(heads.size), cuts, heads)
+        return self._decoder.argmax(even, self.single_root, np.empty(cuts.size - 1, np.int32)) == 0
 
     @property
     def _sums(self) -> ModuleType:
@@ -294,10 +294,10 @@ class Parser:
 
     def label_scores(self, matrix: np.ndarray, heads: np.ndarray, scanner: Scanner) -> np.ndarray:
         """(n, labels) scores of the labels of a tree's arcs."""
-        if not self.labelled:
+        if self.labeler is None:
             return np.zeros((heads.size, len(self.labels)), np.float32)
         keys = scanner.stage["label"].keys(matrix, np.arange(heads.size + 1), heads, heads)
-        return self._class_scores("label", *keys)
+        return self.labeler.scores(*keys)
 
     def label_probabilities(self, scores: np.ndarray, confidence: Confidence) -> np.ndarray:
         """(n, labels) that a label is right, from `label_scores`."""
@@ -356,73 +356,30 @@ class Parser:
     # ---- Files -----------------------------------------------------------------------------------
 
     def save(self, path: str) -> None:
-        store.save_file(path, "parser", self.header, self.arrays)
+        store.save_file(path, self.kind, self.header, self.arrays)
 
     @classmethod
     def load(cls, path: str) -> Parser:
-        header, arrays = store.load_file(path, "parser", wanted=_arrays)
+        header, arrays = store.load_file(path, cls.kind, wanted=cls.wanted)
         with fitting(path):
-            return cls(header, arrays)
+            return cls.restored(header, arrays)
+
+    @staticmethod
+    def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:
+        """The arrays to be read; a parser's features have no names in its file."""
+        return _arrays(header, entries)
+
+    @classmethod
+    def restored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Parser:
+        return cls(header, arrays)
 
 
-@dataclass
-class FirstOrder:
-    """A sentence with the scores of its arcs, (n+1, n+1)."""
-
-    parser: Parser
-    scores: np.ndarray
-
-    def decode(self, how: str) -> tuple[np.ndarray, bool]:
-        """(heads, whether the tree is proven to be the one with the largest score)."""
-        if how != "posterior":
-            return self.parser.best(self.scores), True
-        mu = self.arcs(1.0)
-        return self.parser.best(np.where(self.scores > -np.inf, mu, -np.inf)), False
-
-    def arcs(self, sharpness: float) -> np.ndarray:
-        """(n+1, n+1) probabilities of arcs."""
-        return self.parser.posterior(self.scores, sharpness)[1]
-
-
-@dataclass
-class SecondOrder:
-    """A sentence with the scores of its parts."""
-
-    parser: Parser
-    theta: np.ndarray
-    parts: parts.Parts
-
-    @property
-    def domain(self) -> second_order.Domain:
-        return second_order.Domain(self.parts, self.parser.single_root, self.parser.approximation)
-
-    @cached_property
-    def beliefs(self) -> np.ndarray:
-        """Of the candidate arcs: approximate, and they may not even be a distribution."""
-        mu = np.empty(self.theta.size)
-        second_order.marginals(self.theta, self.domain, self.parser.beta, mu)
-        return mu[: self.parts.heads.size]
-
-    def decode(self, how: str) -> tuple[np.ndarray, bool]:
-        """(heads, whether the tree is proven to be the one with the largest score): by beliefs the
-        tree with the fewest expected errors, or the best score."""
-        if how == "map" or self.parser.decodes_map:
-            heads = np.empty(self.parts.cuts.size - 1, np.int32)
-            return heads, second_order.best_tree(self.theta, self.domain, heads)[1]
-        return self.parser.best(self._matrix(self.beliefs)), False
-
-    def arcs(self, sharpness: float) -> np.ndarray:
-        """(n+1, n+1) probabilities of arcs: the distribution nearest to powers of the beliefs.
-
-        Beliefs at another temperature would have to be found again, and gain little (Slovene: a log
-        loss of 0.516 instead of 0.514 with the convex bound, 0.550 instead of 0.568 with Bethe's).
-        """
-        mu = second_order.project(self.beliefs**sharpness, self.parts, self.parser.single_root)
-        return np.maximum(self._matrix(mu), 0.0)
-
-    def _matrix(self, values: np.ndarray) -> np.ndarray:
-        found: np.ndarray = pruning.matrix(values, self.parts.cuts, self.parts.heads)
-        return found
+def _limited(candidates: Candidates, m: int, allowed: np.ndarray) -> Candidates:
+    """The candidate arcs without those of word m whose head is not allowed (n+1,)."""
+    cuts, heads = candidates
+    keep = np.ones(heads.size, bool)
+    keep[cuts[m - 1] : cuts[m]] = allowed[heads[cuts[m - 1] : cuts[m]]]
+    return np.concatenate([[0], np.cumsum(keep)])[cuts], heads[keep]
 
 
 def classes_of(header: dict[str, Any], stage: str) -> list[str]:
@@ -463,17 +420,4 @@ def _arrays(header: dict[str, Any], entries: Entries) -> list[str]:
         expect(entries, f"{stage}.weights", "int8", (n, len(classes)) if classes else (n,))
         expect(entries, f"{stage}.scales", "float32", (n,) if classes else (1,))
         found += [f"{stage}.{name}" for name in PACKED]
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(rows, ends, weights, out):
-    o = 0
-    for t in range(ends.size):
-        to = out[t]
-        while o < ends[t]:
-            if rows[o] >= 0:
-                row = weights[rows[o]]
-                for k in range(to.size):
-                    to[k] += row[k]
-            o += 1
+    return found + expect_resources(header, entries)

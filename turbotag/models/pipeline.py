@@ -6,9 +6,9 @@ import re
 import threading
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, cast
-
-import numpy as np
+from dataclasses import replace
+from functools import partial
+from typing import Any, BinaryIO, Protocol, cast
 
 from turbotag.corpus import text
 from turbotag.corpus.formats import CONLLU, default_names, looks_columns, looks_conll
@@ -20,16 +20,31 @@ from turbotag.corpus.reader import (
     open_binary,
     stream,
 )
+from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, UsageError
-from turbotag.models import store
+from turbotag.models.bundle import KIND as BUNDLE
+from turbotag.models.bundle import load_bundle, load_model
+from turbotag.models.model import Model, Output
 from turbotag.models.parser import Parser
 from turbotag.models.shipped import find, is_pipeline, stages
 from turbotag.models.tagger import Tagger
+from turbotag.models.tokenizer import Tokenizer
+from turbotag.storage import store
 
-Model = Tagger | Parser
 RAW = "raw"  # the format of running text
 PEEK = 1 << 14
 FIRST_LINE = re.compile(rb"^[^#\s][^\n]*\n|^#[^\n]*=[^\n]*\n", re.MULTILINE)
+
+
+class Segmenter(Protocol):
+    """What cuts running text into sentences, tokens and words: the rules of corpus/text, or a
+    tokenizer."""
+
+    def to_conllu(self, text: str, offset: int = 0, warn: text.Warn | None = None) -> bytes: ...
+
+    def stream(
+        self, file: BinaryIO, block_size: int = text.BLOCK_BYTES, warn: text.Warn | None = None
+    ) -> Iterator[bytes]: ...
 
 
 class Pipeline:
@@ -38,13 +53,17 @@ class Pipeline:
     Safe to share between threads, and picklable.
     """
 
-    def __init__(self, models: list[Model], keep_tags: bool = False):
-        """keep_tags: words of CoNLL-U input that have a part of speech keep it."""
-        self.models, self.keep_tags = models, keep_tags
+    def __init__(
+        self, models: list[Model], keep_tags: bool = False, tokenizer: Tokenizer | None = None
+    ):
+        """keep_tags: words of CoNLL-U input that have a part of speech keep it; tokenizer: of
+        running text, in place of the rules for English."""
+        self.models, self.keep_tags, self.tokenizer = models, keep_tags, tokenizer
+        self.segmenter: Segmenter = tokenizer or text
         self._local = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Pipeline, (self.models, self.keep_tags)
+        return Pipeline, (self.models, self.keep_tags, self.tokenizer)
 
     def new_extractor(self) -> list[Any]:
         return [model.new_extractor() for model in self.models]
@@ -57,33 +76,53 @@ class Pipeline:
         found: list[Any] = self._local.extractors
         return found
 
-    def stages(self, block: Block) -> list[int]:
-        """Which models to run; with keep_tags, not a tagger whose column is already full."""
-        return [
-            i
-            for i, model in enumerate(self.models)
-            if not (self.keep_tags and isinstance(model, Tagger) and filled(block, model).all())
-        ]
+    def annotate(self, block: Block, extractor: list[Any], output: Output, edits: Edits) -> None:
+        """Let the models write into `edits`, each reading what those before it wrote."""
+        for model, own in zip(self.models, extractor, strict=True):
+            column = model.target(block.format)
+            kept = block.filled(column) if self.keep_tags and column is not None else None
+            if kept is not None and kept.all():
+                continue
+            prefix = "Tag" if column is None else block.format.columns[column].capitalize()
+            model.annotate(block, own, replace(output, prefix=prefix), edits)
+            if kept is not None and column is not None and kept.any():
+                edits.keep(column, kept)
+            block = edits.written()
+
+    def check_order(self) -> None:
+        """UsageError if a model reads what only a later one gives."""
+        given: set[str] = set()
+        for n, model in enumerate(self.models):
+            later = {column for other in self.models[n:] for column in other.gives}
+            missing = [c for c in model.needs if c in later - given - set(model.gives)]
+            if missing and not given & set(model.needs):
+                raise UsageError(
+                    f"the {model.kind} {n + 1} reads {missing[0]}, which only a later model gives"
+                )
+            given.update(model.gives)
 
     def check_raw(self) -> None:
-        """Running text has no tags: UsageError if a parser learned from some, and no model before
+        """Running text has no tags: UsageError if a model learned from some, and no model before
         it gives them."""
         given: set[str] = set()
         for model in self.models:
-            if isinstance(model, Tagger):
-                given.add(model.header["target"])
-            elif model.tag_columns and not given & set(model.tag_columns):
+            if model.needs and not given & set(model.needs):
                 raise UsageError(
-                    f"the parser reads tags ({', '.join(model.tag_columns)}), which running text "
-                    "has not: take a pipeline that tags it first, such as en, or give the parser "
-                    "tagged words"
+                    f"the {model.kind} reads tags ({', '.join(model.needs)}), which running text "
+                    f"has not: take a pipeline that tags it first, such as en, or give the "
+                    f"{model.kind} tagged words"
                 )
+            given.update(model.gives)
 
     def blocks(
-        self, path: Source, format: str | None, warn: text.Warn | None = None
+        self,
+        path: Source,
+        format: str | None,
+        warn: text.Warn | None = None,
+        probabilities: bool = False,
     ) -> Iterator[Block]:
         """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences; `warn`
-        is told if some were too long."""
+        is told if some were too long; probabilities: of what a tokenizer cuts."""
         if format not in (None, RAW, "conllu"):
             raise UsageError(f"a pipeline reads raw text or CoNLL-U, not {format}")
         name = display_name(path)
@@ -95,17 +134,20 @@ class Pipeline:
                     name,
                 )
             if format == "conllu" or (format is None and looks_conll(file.head)):
+                if not self.models:
+                    raise DataError(
+                        "is CoNLL-U, but a tokenizer reads running text; --format raw takes it for "
+                        "text",
+                        name,
+                    )
                 yield from stream(cast(BinaryIO, file), "conllu", default_names)
                 return
             self.check_raw()
-            for data in text.stream(cast(BinaryIO, file), warn=warn):
+            cut = self.segmenter.stream
+            if self.tokenizer and probabilities:
+                cut = partial(self.tokenizer.stream, probabilities=True)
+            for data in cut(cast(BinaryIO, file), warn=warn):
                 yield from_bytes(data, name, CONLLU)
-
-
-def filled(block: Block, tagger: Tagger) -> np.ndarray:
-    """(tokens,) whether a word has a value in the column that a tagger fills."""
-    column = tagger.target(block.format)
-    return np.zeros(block.n_tokens, bool) if column is None else block.filled(column)
 
 
 class Peeked:
@@ -145,16 +187,35 @@ class Peeked:
         self.close()
 
 
+def models_of(name: str, names: bool = False) -> dict[str, Any]:
+    """The models of a file, or of what is shipped under a name, by their names; names: with those
+    of features, where there are any."""
+    if not is_pipeline(name):
+        path = find(name)
+        return load_bundle(path, names)[1] if is_bundle(path) else {name: load_model(path, names)}
+    return {each: load_model(find(each), names) for each in stages(name)}
+
+
+def is_bundle(path: str) -> bool:
+    """Whether a file holds a whole pipeline."""
+    return store.kind(path) == BUNDLE
+
+
 def load(name: str, keep_tags: bool = False) -> Model | Pipeline:
-    """A model file, or what is shipped under a name."""
-    return pipeline(name, keep_tags) if is_pipeline(name) else load_model(find(name))
+    """A model file, or what is shipped under a name; a tokenizer is a pipeline without models."""
+    if not is_pipeline(name) and store.kind(find(name)) in (Tagger.kind, Parser.kind):
+        model: Model = load_model(find(name))
+        return model
+    return pipeline(name, keep_tags)
 
 
 def pipeline(name: str, keep_tags: bool = False) -> Pipeline:
-    """A shipped pipeline, or a pipeline of one model."""
-    return Pipeline([load_model(find(n)) for n in stages(name)], keep_tags)
+    """A pipeline, or one of a single model."""
+    return joined(models_of(name), keep_tags)
 
 
-def load_model(path: str, names: bool = False) -> Model:
-    """From a file; names: with the names of a tagger's features, if it has them."""
-    return Parser.load(path) if store.kind(path) == "parser" else Tagger.load(path, names)
+def joined(models: dict[str, Any], keep_tags: bool = False) -> Pipeline:
+    """A pipeline of models, a tokenizer among them or not."""
+    tokenizers = [m for m in models.values() if m.kind == Tokenizer.kind]
+    rest = [m for m in models.values() if m.kind != Tokenizer.kind]
+    return Pipeline(rest, keep_tags, *tokenizers[:1])

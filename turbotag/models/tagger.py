@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus import schemes
-from turbotag.corpus.formats import Format
-from turbotag.corpus.hashing import KeyTable, pack, unpack
-from turbotag.corpus.reader import Block
+from turbotag.corpus.formats import TAGS, Format
+from turbotag.corpus.hashing import KeyTable, pack
+from turbotag.corpus.reader import Block, Column, Source
+from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
 from turbotag.features import compact
 from turbotag.features.extract import Extractor
-from turbotag.features.gazetteer import Gazetteer
-from turbotag.features.templates import MAX_ATOMS, parse
-from turbotag.models import store
-from turbotag.models.calibration import CALIBRATION, PLAIN, Confidence, confidence_of
-from turbotag.models.checks import PROVENANCE, check_entry, check_names, expect, fitting
-from turbotag.models.tensors import Entries
+from turbotag.features.kinds import resource_arrays
+from turbotag.features.resources import Resource
+from turbotag.features.templates import parse
+from turbotag.models import tag_output
+from turbotag.models.calibration import PLAIN, Confidence, Items, confidence_of
+from turbotag.models.gold import OPEN_TASKS, Layout, read_gold_of
+from turbotag.models.held_out import tag_items
+from turbotag.models.model import Answer, Output
+from turbotag.models.tag_comparison import Tagged, compare_model, compare_stage
+from turbotag.models.tag_kernels import add_listed, add_matrix, viterbi, viterbi2
+from turbotag.models.tagger_file import PACKED, check_weights, named, wanted
+from turbotag.storage import store
+from turbotag.storage.checks import (
+    fitting,
+)
+from turbotag.storage.tensors import Entries
 from turbotag.structures import chain, chain2
 
-PACKED = ("counts", "lows", "rows", "scales")  # arrays of a compact tagger's features
 CLAMP = 250.0  # potentials this low rule a label out (e^-250) and stay within the scaled recursion
 
 Mask = tuple[np.ndarray, np.ndarray, np.ndarray]
-HEADER = PROVENANCE | {
-    "scheme": (str, None),
-    "file_scheme": (str, None),
-    "constraints": str,
-    "order": int,
-    "format": str,
-    "columns": [str],
-    "target": str,
-    "templates": str,
-    "gazetteers": [str],
-    "compact?": bool,
-    "calibration?": CALIBRATION,
-    "scores?": {"*": {"measure": str, "convention": str, "f1?": float, "accuracy?": float}},
-}
 
 
 @dataclass(frozen=True)
@@ -71,21 +67,24 @@ class Tagger:
 
     header: everything that is not an array (labels, scheme, templates, columns, certificate, ...);
     keys: (rows,) uint64 feature keys; weights: (rows + shared rows, K) float32, the transitions
-    from label j after the features and at order 2 the rows of label pairs after those. A compact
+    from label j after the features and at order 2 the rows of label pairs after those; at order 0
+    there are none, and a chain with transitions of 0 is what decodes. A compact
     tagger (header["compact"]) has folded keys and eight-bit weights in its file.
     """
+
+    kind = "tagger"
 
     def __init__(
         self,
         header: dict[str, Any],
         keys: np.ndarray,
         weights: np.ndarray,
-        gazetteers: list[Gazetteer],
+        resources: list[Resource],
         origins: np.ndarray | None = None,
         vocabulary: dict[str, list[str]] | None = None,
     ):
         self.header, self.keys = header, keys
-        self.gazetteers = gazetteers
+        self.resources = resources
         self.origins, self.vocabulary = origins, vocabulary or {}
         self.labels: list[str] = header["labels"]
         self.order: int = header["order"]
@@ -93,19 +92,24 @@ class Tagger:
         self.extractor = self.new_extractor()
         self.set_weights(weights)
         self._read_calibration()
-        self.mask: Mask = chain.free(len(self.labels))
-        if header["constraints"] != "none" and header["scheme"]:
-            self.mask = schemes.mask(self.labels, header["scheme"])
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Which labels may follow each other, begin and end a sentence."""
+        if self.header["constraints"] != "none" and self.header["scheme"]:
+            return schemes.mask(self.labels, self.header["scheme"])
+        free: Mask = chain.free(len(self.labels))
+        return free
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = self.header, self.keys, self.weights, self.gazetteers, self.origins, self.vocabulary
+        given = self.header, self.keys, self.weights, self.resources, self.origins, self.vocabulary
         return Tagger, given
 
     def set_weights(self, weights: np.ndarray) -> None:
         """Replace all weights: (rows + shared rows, K) float32."""
         K, n = len(self.labels), self.keys.size
         self.weights = weights
-        self.trans = weights[n : n + K].astype(np.float64)
+        self.trans = weights[n : n + K].astype(np.float64) if self.order else np.zeros((K, K))
         self.triple = weights[n + K :].astype(np.float64).reshape(-1, K, K)
 
     def set_calibration(self, found: dict[str, Any]) -> None:
@@ -119,7 +123,7 @@ class Tagger:
 
     def new_extractor(self) -> Extractor:
         """An extractor of its own for each thread: it remembers the words it has seen."""
-        return Extractor(parse(self.header["templates"], "templates"), self.gazetteers)
+        return Extractor(parse(self.header["templates"], "templates"), self.resources)
 
     # ---- Reading ---------------------------------------------------------------------------------
 
@@ -152,6 +156,40 @@ class Tagger:
             return 0
         return fmt.index(self.header["target"])
 
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """The column that it fills."""
+        return (self.header["target"],)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Columns of tags that its templates read."""
+        return tuple(c for c in self.extractor.columns if c in (*TAGS, "pos", "chunk"))
+
+    # ---- What all models do ----------------------------------------------------------------------
+
+    def annotate(self, block: Block, extractor: Extractor, output: Output, edits: Edits) -> None:
+        tag_output.annotate(self, block, extractor, output, edits)
+
+    def answers(
+        self, block: Block, extractor: Extractor, n: int
+    ) -> Callable[[int, int], Iterator[Answer]]:
+        return tag_output.answers(self, block, extractor, n)
+
+    def compare(
+        self, gold: Source, layout: Layout, strict: bool = False, probabilities: bool = False
+    ) -> Tagged:
+        return compare_model(self, gold, layout, strict, probabilities)
+
+    def compare_blocks(
+        self, gold: Block, predicted: Block, strict: bool = False
+    ) -> tuple[str, Tagged] | None:
+        return compare_stage(self, gold, predicted, strict)
+
+    def held_out(self, gold: Source, layout: Layout) -> tuple[dict[str, Items], Block]:
+        corpus = read_gold_of(self, gold, layout)
+        return tag_items(self, corpus), corpus.block
+
     # ---- Scores ----------------------------------------------------------------------------------
 
     def scores(self, block: Block, extractor: Extractor | None = None) -> np.ndarray:
@@ -176,9 +214,9 @@ class Tagger:
         """Unary scores from rows."""
         out = np.zeros((rows.n_tokens, len(self.labels)), np.float32)
         if rows.token is None:
-            _add_matrix(rows.rows, self.weights, out)
+            add_matrix(rows.rows, self.weights, out)
         else:
-            _add_listed(rows.token, rows.rows, rows.values, self.weights, out)
+            add_listed(rows.token, rows.rows, rows.values, self.weights, out)
         return out
 
     def theta(self, scores: np.ndarray) -> np.ndarray:
@@ -193,17 +231,45 @@ class Tagger:
         """(tokens,) int32: the best label sequence of each sentence."""
         allowed, start, end = (chain.barred(m).astype(np.float32) for m in self.mask)
         trans = self.trans.astype(np.float32) + allowed
-        if self.order == 1:
-            return _viterbi(scores, sentences, trans, start, end)
-        return _viterbi2(scores, sentences, trans, self.triple.astype(np.float32), start, end)
+        if self.order < 2:
+            return viterbi(scores, sentences, trans, start, end)
+        return viterbi2(scores, sentences, trans, self.triple.astype(np.float32), start, end)
+
+    def best_with(self, scores: np.ndarray, t: int, labels: np.ndarray) -> np.ndarray | None:
+        """(T,) int32: the best sequence of one sentence whose label at t is among `labels` (K,),
+        a mask; None if there is none. scores: (T, K)."""
+        limited = scores.copy()
+        limited[t, ~labels] = -np.inf
+        path = self.viterbi(limited, np.array([0, len(scores)]))
+        return path if np.isfinite(self.sequence_score(limited, path)) else None
+
+    def sequence_score(self, scores: np.ndarray, path: np.ndarray) -> float:
+        """The score of a label sequence of one sentence, -inf if the mask forbids it."""
+        allowed, start, end = map(chain.barred, self.mask)
+        pairs = self.trans + allowed
+        total = scores[np.arange(path.size), path].astype(np.float64).sum()
+        total += start[path[0]] + end[path[-1]] + pairs[path[:-1], path[1:]].sum()
+        if self.order == 2:
+            total += self.triple[path[:-2], path[1:-1], path[2:]].sum()
+        return float(total)
 
     def tag(self, block: Block, extractor: Extractor | None = None) -> np.ndarray:
         """(tokens,) int32 labels of a block."""
         return self.viterbi(self.scores(block, extractor), block.sentences)
 
+    def row_weights(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """(n,) the weight of each row for its label."""
+        found: np.ndarray = self.weights[rows, labels]
+        return found
+
+    def label_weights(self, label: int) -> np.ndarray:
+        """(rows,) the weights of all features for a label."""
+        found: np.ndarray = self.weights[: self.keys.size, label]
+        return found
+
     @property
     def _inference(self) -> ModuleType:
-        return chain if self.order == 1 else chain2
+        return chain if self.order < 2 else chain2
 
     def posterior(
         self, scores: np.ndarray, sentences: np.ndarray, confidence: Confidence | None = None
@@ -219,17 +285,29 @@ class Tagger:
         mixed: np.ndarray = c.mix(out, 1.0 / K)
         return mixed
 
+    def probability(
+        self,
+        scores: np.ndarray,
+        sentences: np.ndarray,
+        tags: np.ndarray,
+        confidence: Confidence | None = None,
+    ) -> np.ndarray:
+        """(tokens,) the probability of each tag given, 0 for -1; by default calibrated."""
+        p = self.posterior(scores, sentences, confidence)
+        found: np.ndarray = np.where(tags >= 0, p[np.arange(tags.size), tags], 0.0)
+        return found
+
     def posterior_decode(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
         """The sequence with the fewest errors that the model itself, not calibrated, expects; among
         those that the mask allows."""
         posterior = self.posterior(scores, sentences, PLAIN)
         allowed, start, end = (chain.barred(m).astype(np.float32) for m in self.mask)
-        return _viterbi(posterior.astype(np.float32), sentences, allowed, start, end)
+        return viterbi(posterior.astype(np.float32), sentences, allowed, start, end)
 
     def marginals(self, scores: np.ndarray, sentences: np.ndarray, tags: np.ndarray) -> Marginals:
         """Probability of each tag, and of each span that the tags form: that exactly these words,
         and none beside them, are one entity of this type."""
-        token = self.posterior(scores, sentences)[np.arange(tags.size), tags]
+        token = self.probability(scores, sentences, tags)
         found = self.spans(tags, sentences)
         if found is None:
             return Marginals(token, None, np.zeros(0))
@@ -294,15 +372,39 @@ class Tagger:
         return paths, c.mix(np.exp(c.sharpness * best - log_z), float(K) ** -T)
 
     def output_labels(
-        self, tags: np.ndarray, sentences: np.ndarray
+        self, tags: np.ndarray, block: Block, first: int = 0
     ) -> tuple[list[str], np.ndarray]:
-        """Tags in the scheme that the training file had: (strings, ids)."""
+        """What is written for tags of the block, or of one sentence that begins at token `first`:
+        (strings, ids). Span tags are written in the scheme that the training file had."""
+        whole = tags.size == block.n_tokens
+        sentences = block.sentences if whole else np.array([0, tags.size])
         scheme, wanted = self.header["scheme"], self.header["file_scheme"]
         if scheme == wanted:
             return self.labels, tags
         return schemes.convert(self.labels, tags, sentences, wanted)
 
+    @property
+    def open(self) -> bool:
+        """Whether there are more values than the labels: those of other files are legal."""
+        return self.header["task"] in OPEN_TASKS
+
+    def known(self, gold: Column, block: Block) -> np.ndarray:
+        """(tokens,) the labels of gold values, -1 for those that the model has not."""
+        number = {label: n for n, label in enumerate(self.labels)}
+        return np.array([number.get(s, -1) for s in gold.strings])[gold.ids]
+
     # ---- Files -----------------------------------------------------------------------------------
+
+    def pruned(self) -> Tagger:
+        """This tagger without the features whose weights are all 0, as the elastic net and losses
+        without a mistake leave them: to it they are as features that it never saw."""
+        n = self.keys.size
+        kept = self.weights[:n].any(axis=1)
+        if kept.all():
+            return self
+        weights = np.concatenate([self.weights[:n][kept], self.weights[n:]])
+        names = () if self.origins is None else (self.origins[kept], self.vocabulary)
+        return Tagger(self.header, self.keys[kept], weights, self.resources, *names)
 
     def compacted(self, drop: float) -> Tagger:
         """This tagger without the rows whose weights are all below `drop` times the largest one,
@@ -317,139 +419,67 @@ class Tagger:
             header,
             compact.fold(self.keys[rows]),
             np.concatenate([weights, self.weights[n:]]),
-            self.gazetteers,
+            self.resources,
         )
 
-    def save(self, path: str) -> None:
-        arrays = {"keys": self.keys, "weights": self.weights}
-        if self.header.get("compact"):
-            n = self.keys.size
-            packed = compact.pack(self.keys, self.weights[:n])
-            arrays = dict(zip(PACKED, packed, strict=True)) | {"shared": self.weights[n:]}
-        for g in self.gazetteers:
-            arrays[f"gazetteer.{g.name}.prefixes"] = g.prefixes
-            arrays[f"gazetteer.{g.name}.whole"] = g.whole
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that a file has beside the header."""
+        arrays = self.weight_arrays() | resource_arrays(self.resources)
         if self.origins is not None:
             arrays["origins"] = self.origins
             for column, strings in self.vocabulary.items():
                 arena, offsets = pack(strings)
                 arrays[f"vocabulary.{column}.text"] = arena
                 arrays[f"vocabulary.{column}.offsets"] = offsets
-        store.save_file(path, "tagger", self.header, arrays)
+        return arrays
+
+    def save(self, path: str) -> None:
+        store.save_file(path, self.kind, self.header, self.arrays)
+
+    def weight_arrays(self) -> dict[str, np.ndarray]:
+        """Keys and weights as they are stored."""
+        if not self.header.get("compact"):
+            return {"keys": self.keys, "weights": self.weights}
+        n = self.keys.size
+        packed = compact.pack(self.keys, self.weights[:n])
+        return dict(zip(PACKED, packed, strict=True)) | {"shared": self.weights[n:]}
 
     @classmethod
     def load(cls, path: str, names: bool = False) -> Tagger:
         """Read a model file; feature names only if asked for, since tagging does not need them."""
-        header, arrays = store.load_file(path, "tagger", wanted=partial(_arrays, names=names))
+        header, arrays = store.load_file(path, cls.kind, wanted=partial(cls.wanted, names=names))
         with fitting(path):
-            return cls._from(header, arrays)
+            return cls.restored(header, arrays)
+
+    @staticmethod
+    def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:
+        return wanted(header, entries, names)
 
     @classmethod
-    def _from(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tagger:
+    def restored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tagger:
+        """From what a file has; ValueError if it does not fit together."""
+        if "lists" in header:
+            from turbotag.models.lists import ListTagger
+
+            return ListTagger.from_arrays(header, arrays)
         if header.get("compact"):
             keys, rows = compact.unpack(*(arrays[name] for name in PACKED))
             weights = np.concatenate([rows, arrays["shared"]])
         else:
             keys, weights = arrays["keys"], arrays["weights"]
-        if not -compact.LARGEST < weights.min() <= weights.max() < compact.LARGEST:  # nor NaN
-            raise ValueError("weights are not finite, or too large to be summed")
-        gazetteers = [
-            Gazetteer(n, arrays[f"gazetteer.{n}.prefixes"], arrays[f"gazetteer.{n}.whole"])
-            for n in header["gazetteers"]
-        ]
-        vocabulary = {
-            name.split(".")[1]: unpack(arrays[name], arrays[name[:-4] + "offsets"])
-            for name in arrays
-            if name.startswith("vocabulary.") and name.endswith(".text")
-        }
-        model = cls(header, keys, weights, gazetteers, arrays.get("origins"), vocabulary)
-        if model.origins is not None:
-            model.extractor.check_origins(model.origins, vocabulary)
+        check_weights(weights)
+        model = cls(header, keys, weights, *named(header, arrays))
+        model.check_origins()
         return model
+
+    def check_origins(self) -> None:
+        """ValueError unless all features have names, or none has."""
+        if self.origins is not None:
+            self.extractor.check_origins(self.origins, self.vocabulary)
 
     def feature_name(self, row: int) -> str:
         """The readable name of a weight row."""
         if self.origins is None:
             return f"{int(self.keys[row]):016x}"
         return self.extractor.describe(self.origins[row].tolist(), self.vocabulary)
-
-
-def _arrays(header: dict[str, Any], entries: Entries, names: bool) -> list[str]:
-    """The arrays to be read of a file whose header and shapes are a tagger's; else ValueError."""
-    check_entry(header, HEADER, "header")
-    labels, order = header["labels"], header["order"]
-    check_names(labels, "labels")
-    check_names([header["task"]], "task")
-    check_names([header["target"]], "target")
-    scheme, written = header["scheme"], header["file_scheme"]
-    if not labels or order not in (1, 2):
-        raise ValueError(f"{len(labels)} labels, order {order}")
-    if scheme != written or scheme is not None:
-        if scheme not in schemes.SCHEMES or written not in (*schemes.SCHEMES, "bilou"):
-            raise ValueError(f"schemes {scheme!r:.20} and {written!r:.20}")
-        if schemes.parse(labels) is None:
-            raise ValueError("labels are not those of spans")
-    K = len(labels)
-    shared = sum(K**o for o in range(1, order + 1))
-    if header.get("compact"):
-        n = expect(entries, "lows", "uint16", (None,))
-        expect(entries, "counts", "uint8 uint16", (compact.HIGHS,))
-        expect(entries, "rows", "int8", (n, K))
-        expect(entries, "scales", "float32", (n,))
-        expect(entries, "shared", "float32", (shared, K))
-        found = [*PACKED, "shared"]
-    else:
-        n = expect(entries, "keys", "uint64", (None,))
-        expect(entries, "weights", "float32", (n + shared, K))
-        found = ["keys", "weights"]
-    for name in header["gazetteers"]:
-        m = expect(entries, f"gazetteer.{name}.prefixes", "uint64", (None,))
-        expect(entries, f"gazetteer.{name}.whole", "uint8", (m,))
-        found += [f"gazetteer.{name}.prefixes", f"gazetteer.{name}.whole"]
-    if names and "origins" in entries:
-        expect(entries, "origins", "int32", (n, 1 + MAX_ATOMS))
-        found.append("origins")
-        for text in [e for e in entries if e.startswith("vocabulary.") and e.endswith(".text")]:
-            expect(entries, text, "uint8", (None,))
-            expect(entries, text[:-4] + "offsets", "int64", (None,))
-            found += [text, text[:-4] + "offsets"]
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _add_matrix(rows, weights, out):
-    K = out.shape[1]
-    for t in range(rows.shape[0]):
-        to = out[t]
-        for j in range(rows.shape[1]):
-            if rows[t, j] >= 0:
-                row = weights[rows[t, j]]
-                for k in range(K):
-                    to[k] += row[k]
-
-
-@njit(cache=True, nogil=True)
-def _add_listed(token, rows, values, weights, out):
-    K = out.shape[1]
-    for o in range(rows.size):
-        to, row, value = out[token[o]], weights[rows[o]], values[o]
-        for k in range(K):
-            to[k] += value * row[k]
-
-
-@njit(cache=True, nogil=True)
-def _viterbi(scores, sentences, trans, start, end):
-    tags = np.empty(scores.shape[0], np.int32)
-    for s in range(sentences.size - 1):
-        a, b = sentences[s], sentences[s + 1]
-        chain.viterbi(scores[a:b], trans, start, end, tags[a:b])
-    return tags
-
-
-@njit(cache=True, nogil=True)
-def _viterbi2(scores, sentences, trans, triple, start, end):
-    tags = np.empty(scores.shape[0], np.int32)
-    for s in range(sentences.size - 1):
-        a, b = sentences[s], sentences[s + 1]
-        chain2.viterbi(scores[a:b], trans, triple, start, end, tags[a:b])
-    return tags

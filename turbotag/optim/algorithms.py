@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from turbotag.errors import UsageError
 from turbotag.optim.base import LOSSES, Optimizer, Param
+from turbotag.optim.bmrm import BMRM
 from turbotag.optim.cg import CG
 from turbotag.optim.dca import DCA
+from turbotag.optim.dca_planes import DCAPlanes
 from turbotag.optim.eg import EG
 from turbotag.optim.eg_batch import EGBatch
 from turbotag.optim.egr import EGR
+from turbotag.optim.extragradient import Extragradient
 from turbotag.optim.lbfgs import LBFGS
 from turbotag.optim.mira import MIRA
+from turbotag.optim.owl_qn import OWLQN
 from turbotag.optim.perceptron import Perceptron
 from turbotag.optim.sag import SAG
 from turbotag.optim.sag_nus import SAGNUS
 from turbotag.optim.sdca import SDCA
+from turbotag.optim.sdca_accelerated import AcceleratedSDCA
 from turbotag.optim.sgd import SGD
+from turbotag.optim.smo import SMO
+from turbotag.optim.svm_struct import SVMStruct
+from turbotag.optim.svm_struct_n import SVMStructN
 
-ALGORITHMS: dict[str, type[Optimizer]] = {
-    cls.name: cls
-    for cls in (SDCA, DCA, MIRA, Perceptron, SGD, LBFGS, CG, EG, EGBatch, EGR, SAG, SAGNUS)
-}
+_ALL: tuple[type[Optimizer], ...] = (
+    *(SDCA, AcceleratedSDCA, SMO),
+    *(DCA, DCAPlanes, MIRA, Perceptron, SGD),
+    *(LBFGS, OWLQN, CG, BMRM, SVMStruct, SVMStructN),
+    *(EG, EGBatch, EGR, Extragradient),
+    *(SAG, SAGNUS),
+)
+ALGORITHMS: dict[str, type[Optimizer]] = {cls.name: cls for cls in _ALL}
 
 
 def algorithm(name: str) -> type[Optimizer]:

@@ -63,6 +63,8 @@ KINDS = {bool: "True or False", int: "a whole number", float: "a number"}
 EXACT = ("multiclass", "chain", "tree", "projective")
 SECOND_ORDER, LOOPY = "second-order", "loopy"
 
+L1 = Param("l1", 0.0, "weight S of S |w|_1 beside lambda/2 |w|^2 in the objective", least=0.0)
+
 LOSSES = {
     "any": "any beta and gamma",
     "smooth": "finite beta (crf, softmax-margin, ...)",
@@ -109,6 +111,7 @@ class Optimizer:
         self.check_structure(problem.structure)
         self.problem, self.lam, self.rng = problem, lam, rng
         self.param = self.check(problem.beta, problem.gamma, params)
+        self.l1 = float(self.param.get(L1.name, 0.0))
         self.epochs = self.oracle_calls = self.updates = 0
 
     @classmethod
@@ -133,6 +136,13 @@ class Optimizer:
         if structure not in cls.structures:
             raise UsageError(f"{cls.name} serves {', '.join(cls.structures)}, not {structure}")
 
+    @classmethod
+    def planes_of(cls, given: dict[str, Any]) -> int:
+        """How many arrays as large as the weights are kept beside those that every method needs."""
+        return int(
+            next((given.get(p.name, p.default) for p in cls.params if p.name == "planes"), 0)
+        )
+
     def epoch(self) -> None:
         """One pass over the data, or one iteration."""
         raise AssertionError("every optimizer has its own")
@@ -151,6 +161,10 @@ class Optimizer:
 
     def close(self) -> None:
         """Called at the end of a run, however it ends."""
+
+    def notes(self) -> list[str]:
+        """What else is to be said of a finished run, in lines for the log."""
+        return []
 
     def gap_estimate(self) -> float | None:
         """A cheap estimate of the gap, or None if only a full pass can tell."""
@@ -196,7 +210,9 @@ class DualOptimizer(Optimizer):
 
     def certify(self) -> Certificate:
         self.oracle_calls += self.problem.n
-        certificate, self.block_gaps = certify_dual(self.problem, self.lam, self.W, self.point)
+        certificate, self.block_gaps = certify_dual(
+            self.problem, self.lam, self.W, self.point, self.l1
+        )
         self.dual = certificate.dual
         return certificate
 

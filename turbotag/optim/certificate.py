@@ -75,12 +75,37 @@ def objective(problem: Problem, lam: float, W: np.ndarray) -> tuple[float, np.nd
     return 0.5 * lam * problem.sq_norm(W) + total / problem.n, grad
 
 
-def certify_primal(problem: Problem, lam: float, W: np.ndarray) -> Certificate:
-    """For any weights: the dual point is the marginals at W, so that w(alpha) = W - grad/lambda
-    and P - D = |grad P|^2 / (2 lambda)."""
+def certify_primal(problem: Problem, lam: float, W: np.ndarray, l1: float = 0.0) -> Certificate:
+    """For any weights: the dual point is the marginals at W."""
     primal, grad = objective(problem, lam, W)
-    gap = problem.sq_norm(grad) / (2.0 * lam)
+    primal += l1 * float(np.abs(W).sum())
+    gap = primal_gap(problem, lam, W, grad, l1)
     return Certificate(primal, primal - gap, gap)
+
+
+def primal_gap(
+    problem: Problem, lam: float, W: np.ndarray, grad: np.ndarray, l1: float = 0.0
+) -> float:
+    """P - D for the marginals at W, where grad is the gradient without |w|_1.
+
+    w(alpha) = v = W - grad/lambda, and P - D = |grad P|^2 / (2 lambda) (Le Priol et al. 2018,
+    equations 6 to 8). With the elastic net P has l1 |W|_1, D has -lambda/2 |soft(v, l1/lambda)|^2:
+    P - D = lambda/2 |W|^2 + l1 |W|_1 - lambda <v, W> + lambda/2 |soft(v)|^2 >= 0, as the terms are
+    a convex function of W, its conjugate at lambda v, and their product.
+    """
+    if l1 == 0.0:
+        return problem.sq_norm(grad) / (2.0 * lam)
+    v = W - grad / lam
+    regulariser = 0.5 * lam * problem.sq_norm(W) + l1 * float(np.abs(W).sum())
+    conjugate = 0.5 * lam * problem.sq_norm(soft(v, l1 / lam))
+    gap = regulariser + conjugate - lam * float(np.vdot(v, W))
+    check_gap(gap, regulariser + conjugate)
+    return gap
+
+
+def soft(v: np.ndarray, threshold: float) -> np.ndarray:
+    """Each number nearer to 0 by the threshold, and 0 within it."""
+    return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
 
 
 def certify_dual(
@@ -88,10 +113,14 @@ def certify_dual(
     lam: float,
     W: np.ndarray,
     point: Callable[[int], tuple[np.ndarray, float]],
+    l1: float = 0.0,
 ) -> tuple[Certificate, np.ndarray]:
-    """For W = w(alpha): P and D at W, and the (n,) block gaps, whose mean P - D is.
+    """For W = w(alpha): P and D at W, and the (n,) block gaps, whose mean P - D is (Le Priol et
+    al. 2018, equations 9 and 10).
 
-    point(i) gives the stats of alpha_i and its entropy over beta (or a lower bound of it).
+    point(i) gives the stats of alpha_i and its entropy over beta (or a lower bound of it). With the
+    elastic net W = soft(v(alpha), l1/lambda), for which lambda |W|^2 + l1 |W|_1 = lambda <v, W>:
+    the gap is the mean of the block gaps again.
     """
     losses = np.empty(problem.n)
     rewards = np.empty(problem.n)
@@ -104,5 +133,6 @@ def certify_dual(
         gaps[i] = value - entropy - theta @ mu
     half = 0.5 * lam * problem.sq_norm(W)
     primal, dual = half + float(losses.mean()), -half + float(rewards.mean())
+    primal += l1 * float(np.abs(W).sum())
     check_gap(primal - dual, primal)
     return Certificate(primal, dual, primal - dual), gaps

@@ -7,6 +7,6 @@ from turbotag.optim.quasi_newton import QuasiNewton
 
 class CG(QuasiNewton):
     name = "cg"
-    reference = "Polak and Ribiere; SciPy's CG (Nocedal and Wright 2006, section 5.2)"
+    reference = "Polak and Ribiere; SciPy's CG"
     method = "CG"
     options = {"gtol": 0.0}  # noqa: RUF012

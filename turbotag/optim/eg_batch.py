@@ -1,7 +1,7 @@
 """Batch exponentiated gradient (eg-batch): all instances at once, in score space (see optim/eg).
 
-Globerson et al. (2007), algorithm 1; Collins et al. (2008), figure 2; accelerated as in Nesterov
-(2013) unless told otherwise.
+Globerson et al. (2007), figure 1; Collins et al. (2008); accelerated as in Nesterov (2013) unless
+told otherwise.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class EGBatch(ScoreSpace):
 
     name = "eg-batch"
     reference = (
-        "Globerson et al. 2007, algorithm 1; Collins et al. 2008, figure 2; "
-        "accelerated as in Nesterov 2013"
+        "Globerson et al. 2007, figure 1; Collins et al. 2008; accelerated as in Nesterov 2013"
     )
     default_epochs = 1000
     kept = 4

@@ -1,18 +1,19 @@
 """EGR: the excessive gap technique with Bregman projections for max-margin models.
 
 Zhang, Saha and Vishwanathan (2011), "Accelerated training of max-margin Markov networks with
-kernels", algorithm 2; Nesterov (2005). Two sequences w_k and alpha_k keep the excessive gap
+kernels", algorithms 1 and 2; Nesterov (2005). Two sequences w_k and alpha_k keep the excessive gap
 condition
-    J_mu(w_k) <= D(alpha_k),
-where J_mu is the objective with each maximum smoothed by mu times the entropy. As J - J_mu is at
-most mu log|Y|, the gap J(w_k) - D(alpha_k) falls with mu_k = 6 mu_1 / ((k+1)(k+2)),
+    J_mu(w_k) <= D(alpha_k),                                                          (11)
+where J_mu is the objective with each maximum smoothed by mu times the entropy (31). As J - J_mu is
+at most mu log|Y| (7), the gap J(w_k) - D(alpha_k) falls (12, 17) with mu_k = 6 mu_1 / ((k+1)(k+2)),
 mu_1 = R^2/lambda:
-    tau_k   = 2 / (k + 3)
-    alpha^  = (1 - tau) alpha_k + tau alpha_mu(w_k)                    (alpha-hat)
-    w_{k+1} = (1 - tau) w_k + tau w(alpha^)
-    alpha~  = argmin <-tau/(1-tau) grad D(alpha^), alpha> + mu_k KL(alpha || alpha_mu(w_k))
-    alpha_{k+1} = (1 - tau) alpha_k + tau alpha~,     mu_{k+1} = (1 - tau) mu_k
-alpha_mu(w) is the Gibbs distribution of theta(w)/mu: in score space the projection (alpha-tilde) is
+    tau_k   = 2 / (k + 3)                                                             (line 4)
+    alpha^  = (1 - tau) alpha_k + tau alpha_mu(w_k)                    (alpha-hat)    (line 7)
+    w_{k+1} = (1 - tau) w_k + tau w(alpha^)                                           (line 8)
+    alpha~  = argmin <-tau/(1-tau) grad D(alpha^), alpha> + mu_k KL(alpha || alpha_mu(w_k)) (line 9)
+    alpha_{k+1} = (1 - tau) alpha_k + tau alpha~,     mu_{k+1} = (1 - tau) mu_k      (lines 11, 12)
+Lines are those of algorithm 2, other numbers in brackets equations. alpha_mu(w) is the Gibbs
+distribution of theta(w)/mu (38): in score space the projection (alpha-tilde, 39 and 40) is
     theta(w_k)/mu_k + tau/((1-tau) mu_k) theta(w(alpha^)) = theta(w_{k+1})/mu_{k+1},
 which is alpha_mu of the next iteration. One oracle call an instance and iteration is enough (and
 one more for J itself), and since D needs only w(alpha) and the expected cost, no dual variable of
@@ -50,7 +51,7 @@ class EGR(Optimizer):
         self.radius_sq = max(float(problem.radius_sq().max()), SMALLEST_RADIUS)
         self.log_count = float(np.mean([problem.log_count(i) for i in range(problem.n)]))
         self.oracle_calls += problem.n
-        # w_1 = w(alpha_0), alpha_0 uniform; alpha_1 = alpha_mu(w_1)
+        # lines 1 and 2: w_1 = w(alpha_0), alpha_0 uniform; alpha_1 = alpha_mu(w_1)
         self.W, *_ = self._dual_point(np.zeros(problem.shape), np.inf)
         self.mu = np.array([self.radius_sq / lam])
         if self.param["adaptive"] == "yes":
@@ -64,7 +65,8 @@ class EGR(Optimizer):
         self.next_A, self.next_cost = self.A.copy(), np.array([cost])
 
     def _measure(self, hard: float, soft: float) -> bool:
-        """J, J_mu and D at the present point; whether the excessive gap condition holds."""
+        """J (23), J_mu (31) and D (26) at the present point; whether the excessive gap condition
+        (11) holds."""
         half = 0.5 * self.lam * self.problem.sq_norm(self.W)
         self.primal = half + hard
         self.smoothed = half + soft - float(self.mu[0]) * self.log_count
@@ -73,8 +75,8 @@ class EGR(Optimizer):
         return bool(self.smoothed <= self.dual + ROUNDING * abs(self.dual))
 
     def _dual_point(self, W: np.ndarray, mu: float) -> tuple[np.ndarray, float, float, float]:
-        """w(alpha), gamma times the mean cost of alpha, for alpha = alpha_mu(W); and the means of
-        the losses and of the smoothed losses at W."""
+        """w(alpha) (36), gamma times the mean cost of alpha, for alpha = alpha_mu(W) (38); and the
+        means of the losses and of the smoothed losses (29) at W."""
         problem = self.problem
         A = np.zeros(problem.shape)
         cost = hard = soft = 0.0
@@ -102,16 +104,16 @@ class EGR(Optimizer):
         case, where the features of all sentences point the same way. So mu starts n times smaller
         and is doubled, back at w_k and alpha_k, wherever the condition would fail.
         """
-        tau = 2.0 / (self.epochs + 4.0)  # k = epochs + 1
+        tau = 2.0 / (self.epochs + 4.0)  # line 4, k = epochs + 1
         before = {name: array.copy() for name, array in self.state().items()}
         while True:
-            hat = (1.0 - tau) * self.A + tau * self.next_A
-            self.W[:] = (1.0 - tau) * self.W + tau * hat
-            self.mu *= 1.0 - tau
+            hat = (1.0 - tau) * self.A + tau * self.next_A  # line 7
+            self.W[:] = (1.0 - tau) * self.W + tau * hat  # line 8, (41)
+            self.mu *= 1.0 - tau  # line 12
             self.next_A[:], self.next_cost[0], hard, soft = self._dual_point(
                 self.W, float(self.mu[0])
             )
-            self.A[:] = (1.0 - tau) * self.A + tau * self.next_A
+            self.A[:] = (1.0 - tau) * self.A + tau * self.next_A  # lines 9 and 11
             self.reward[0] = (1.0 - tau) * self.reward[0] + tau * self.next_cost[0]
             if self._measure(hard, soft) or self.mu[0] >= self._worst_mu(self.epochs + 2):
                 break
@@ -131,7 +133,7 @@ class EGR(Optimizer):
         return None if self.primal is None else self.primal - self.dual
 
     def bound(self) -> float:
-        """What theory promises of the gap at k: 6 log|Y| R^2 / (lambda (k+1)(k+2))."""
+        """What theorem 4 (17) promises of the gap at k: 6 log|Y| R^2 / (lambda (k+1)(k+2))."""
         return self.log_count * self._worst_mu(self.epochs + 1)
 
     def weights(self) -> np.ndarray:

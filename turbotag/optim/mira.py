@@ -1,11 +1,13 @@
 """k-best MIRA: the smallest change of the weights that satisfies k margin constraints.
 
-Crammer and Singer 2003; McDonald, Crammer and Pereira 2005, figure 3. At each instance
+Crammer and Singer 2003; McDonald, Crammer and Pereira 2005. It is problem 17 of Martins et al.
+(2010) with k of its half-spaces, in the scale 1/2 |w' - w|^2 + C xi. At each instance
     min_{w', xi}  1/2 |w' - w|^2 + C xi   s.t.  w'.F(z - y_j) >= gamma cost(y_j) - xi,   j = 1..k
 over the k best answers with cost-augmented scores. Its dual is a small QP,
     max_a  sum_j a_j l_j - 1/2 |sum_j a_j F(z - y_j)|^2,   a >= 0,  sum_j a_j <= C,
 with l_j the violation at w, solved by Hildreth's algorithm: exact maximisation over one coordinate
-after another, and over pairs where the cap binds. With k = 1 this is DCA on the hinge loss.
+after another, and over pairs where the cap binds. With k = 1 this is DCA on the hinge loss, with
+the step of equation 15.
 """
 
 from __future__ import annotations
@@ -13,27 +15,31 @@ from __future__ import annotations
 import numpy as np
 
 from turbotag.optim.base import EXACT, Param
-from turbotag.optim.dca import DCA
+from turbotag.optim.dca import DCA, move
 
 SWEEPS, PRECISION = 1000, 1e-12
 
 
 class MIRA(DCA):
     name = "mira"
-    reference = "McDonald, Crammer and Pereira 2005; Martins et al. 2010, section 3"
+    reference = "McDonald, Crammer and Pereira 2005; Martins et al. 2010, equation 17"
     structures = EXACT
     losses = "hinge"
     params = (Param("kbest", 1, "number of answers that give a constraint each", least=1),)
 
-    def visit(self, i: int) -> None:
-        problem, k = self.problem, self.param["kbest"]
-        if k == 1:
-            super().visit(i)
+    def visit(self, order: np.ndarray) -> None:
+        if self.param["kbest"] == 1:
+            super().visit(order)
             return
-        theta, answers = problem.kbest(i, self.W, k)
-        self.oracle_calls += 1
-        z = problem.gold(i)
-        directions = z - answers
+        for i in order.tolist():
+            self._step(i)
+            self.updates += 1
+            self.oracle_calls += 1
+
+    def _step(self, i: int) -> None:
+        problem = self.problem
+        theta, answers = problem.kbest(i, self.W, self.param["kbest"])
+        directions = problem.gold(i) - answers
         violations = -(directions @ theta)
         keep = violations > 0.0
         if not keep.any():
@@ -41,7 +47,7 @@ class MIRA(DCA):
         directions, violations = directions[keep], violations[keep]
         gram = np.array([problem.gram(i, d) @ directions.T for d in directions])
         a = hildreth(gram, violations, self.C)
-        self.move(i, a @ directions, 1.0)
+        move(problem.data, i, a @ directions, 1.0, self.updates, self.W, self.late)
 
 
 def hildreth(gram: np.ndarray, gains: np.ndarray, cap: float) -> np.ndarray:

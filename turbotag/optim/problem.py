@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,9 +19,11 @@ class Problem(Protocol):
     """
 
     n: int
+    total: float  # n, unless instances have weights: their sum, as C = 1/(lambda total) has it
     beta: float
     gamma: float
     structure: str
+    data: Any  # the arrays, for kernels: structures/verbs says what they can do with them
     certified: str  # what a duality gap is proven for; "" where log Z is approximate
 
     @property

@@ -1,8 +1,8 @@
 """SAG: stochastic average gradient, uniform sampling; optim/sag_nus has the Lipschitz one.
 
 Schmidt, Babanezhad, Ahmed, Defazio, Clifton and Sarkar (2015), "Non-uniform stochastic average
-gradient method for training conditional random fields", algorithm 2 and section 4. The gradient of
-each instance is remembered, as stats: unary marginals and summed transitions, not weights. The step
+gradient method for training conditional random fields". The gradient of each instance is
+remembered, as stats: unary marginals and summed transitions, not weights. The step
     w <- w - alpha (lambda w + (1/m) sum_i g_i)
 uses the sum of the last gradient g_i of the m instances seen so far; alpha comes from estimates L_i
 of the Lipschitz constants, doubled until f_i(w - g_i/L_i) <= f_i(w) - |g_i|^2/(2 L_i) holds (each
@@ -27,14 +27,12 @@ MAX_SKIP = 1 << 20
 
 class SAG(Optimizer):
     name = "sag"
-    reference = "Le Roux, Schmidt and Bach 2012; Schmidt et al. 2015, algorithm 1"
+    reference = "Le Roux, Schmidt and Bach 2012; Schmidt et al. 2015"
     losses = "smooth"
     default_epochs = 200
     kept = 1
     nonuniform = 0.0
-    params = (
-        Param("skip-line-search", False, "test L_i ever more rarely while it holds (section 4.3)"),
-    )
+    params = (Param("skip-line-search", False, "test L_i ever more rarely while it holds"),)
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

@@ -1,6 +1,6 @@
 """SAG-NUS: stochastic average gradient with Lipschitz sampling.
 
-Schmidt et al. (2015), algorithm 2; everything but the sampling and the step is that of optim/sag.
+Schmidt et al. (2015); everything but the sampling and the step is that of optim/sag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SAGNUS(SAG):
     """
 
     name = "sag-nus"
-    reference = "Schmidt et al. 2015, algorithm 2; the safeguard of its step is ours"
+    reference = "Schmidt et al. 2015; the safeguard of its step is ours"
     nonuniform = 0.5
     unbounded = ("guard",)
 

@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
+
+from turbotag.lean import kernel
+
+
+class Weights(NamedTuple):
+    """What is drawn from, for kernels; largest: whether the instance with the largest weight is
+    taken; fixed: whether weights stay as they are."""
+
+    n: int
+    nonuniform: float
+    largest: bool
+    fixed: bool
+    factor: np.ndarray
+    tree: np.ndarray
 
 
 class Sampler:
     """Draws instances, a share `nonuniform` of them in proportion to changing weights.
 
-    weights p_i: 1 (uniform), 1 + R_i^2/(lambda n) (importance; Le Priol et al. 2018, section 3.3),
-    the last seen block gap g_i (gap), their product (gap-importance), g_i per unit of oracle work
-    (gap-cost); `max` takes the largest g_i.
+    weights p_i: 1 (uniform), 1 + R_i^2/(lambda n) (importance; Le Priol et al. 2018, equation 23),
+    the last seen block gap g_i (gap; section 5.3, equation 25), their product (gap-importance;
+    section 6.3), g_i per unit of oracle work (gap-cost, ours); `max` takes the largest g_i
+    (section 5.3, after equation 24).
     """
 
     def __init__(self, scheme: str, nonuniform: float, factor: np.ndarray):
         """factor: (n,) what the scheme multiplies a gap by; fixed weights for 'importance'."""
-        self.scheme, self.factor = scheme, factor
-        self.n = factor.size
-        self.nonuniform = 0.0 if scheme == "uniform" else nonuniform
-        self.leaves = 1 << max(0, int(self.n - 1).bit_length())
-        self.tree = np.zeros(2 * self.leaves)
-        self.fill(np.ones(self.n))
+        n = factor.size
+        leaves = 1 << max(0, int(n - 1).bit_length())
+        share = 0.0 if scheme == "uniform" else float(nonuniform)
+        fixed = scheme in ("uniform", "importance")
+        self.weights = Weights(n, share, scheme == "max", fixed, factor, np.zeros(2 * leaves))
+        self.fill(np.ones(n))
+
+    @property
+    def tree(self) -> np.ndarray:
+        return self.weights.tree
 
     def fill(self, gaps: np.ndarray) -> None:
         """Set all weights from block gaps."""
-        weights = self.factor if self.scheme in ("uniform", "importance") else gaps * self.factor
-        _build(self.tree, self.leaves, np.maximum(weights, 0.0))
+        factor = self.weights.factor
+        weights = factor if self.weights.fixed else gaps * factor
+        _build(self.tree, np.maximum(weights, 0.0))
 
     def update(self, i: int, gap: float) -> None:
-        if self.scheme not in ("uniform", "importance"):
-            _set(self.tree, self.leaves, i, max(gap, 0.0) * self.factor[i])
+        update(self.weights, i, gap)
 
     def draw(self, coin: float, uniform: float) -> int:
-        """An instance from two uniform numbers in [0, 1)."""
-        if coin >= self.nonuniform or self.tree[1] <= 0.0:
-            return int(uniform * self.n)
-        if self.scheme == "max":
-            return int(self.tree[self.leaves : self.leaves + self.n].argmax())
-        return _find(self.tree, self.leaves, self.n, uniform)
+        return int(draw(self.weights, coin, uniform))
 
 
-@njit(cache=True, nogil=True)
-def _build(tree, leaves, weights):
+@kernel
+def _build(tree, weights):
+    leaves = tree.size // 2
     tree[:] = 0.0
     for i in range(weights.size):
         tree[leaves + i] = weights[i]
@@ -50,17 +66,28 @@ def _build(tree, leaves, weights):
         tree[p] = tree[2 * p] + tree[2 * p + 1]
 
 
-@njit(cache=True, nogil=True)
-def _set(tree, leaves, i, weight):
-    p = leaves + i
-    tree[p] = weight
+@kernel
+def update(weights, i, gap):
+    """Instance i has this block gap now."""
+    if weights.fixed:
+        return
+    tree = weights.tree
+    p = tree.size // 2 + i
+    tree[p] = max(gap, 0.0) * weights.factor[i]
     while p > 1:  # sums are recomputed, not adjusted, so no rounding error builds up
         p //= 2
         tree[p] = tree[2 * p] + tree[2 * p + 1]
 
 
-@njit(cache=True, nogil=True)
-def _find(tree, leaves, n, uniform):
+@kernel
+def draw(weights, coin, uniform):
+    """An instance from two uniform numbers in [0, 1)."""
+    n, tree = weights.n, weights.tree
+    if coin >= weights.nonuniform or tree[1] <= 0.0:
+        return int(uniform * n)
+    leaves = tree.size // 2
+    if weights.largest:
+        return int(tree[leaves : leaves + n].argmax())
     left = uniform * tree[1]
     p = 1
     while p < leaves:

@@ -1,16 +1,21 @@
 """SDCA: stochastic dual coordinate ascent with duality-gap sampling.
 
 Le Priol, Piché and Lacoste-Julien (2018), "Adaptive stochastic dual coordinate ascent for
-conditional random fields", algorithm 1, in two forms that share sampling, trace and certificate:
+conditional random fields", algorithm 2, in two forms that share sampling, trace and certificate:
 
-exact    the published algorithm: the dual variable of an instance is its clique log-marginals, the
-         line search is safeguarded Newton on the exact entropy.
+exact    the published algorithm: the dual variable of an instance is its clique log-marginals
+         (section 3.2), the line search (equation 20) is safeguarded Newton on the exact entropy.
 compact  ours: an instance keeps its stats mu and one number h, a lower bound of its entropy (over
          beta). Entropy is concave, so h <- (1-eta) h + eta H(nu)/beta stays one along
          mu <- (1-eta) mu + eta nu, and so does that plus the information gain of one variable
          (structures/mixture); the dual with h is still a lower bound of P*. Without the gain the
          line search is eta = clip(gap / (lambda n |v|^2), 0, 1). With beta = inf all entropies are
          0 and this is block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013).
+
+With --l1 S the regulariser is the elastic net lambda/2 |w|^2 + S |w|_1 (prox-SDCA, Shalev-Shwartz
+and Zhang 2016): V = 1/(lambda n) sum_i F_i (z_i - mu_i) is kept beside W = soft(V, S/lambda), and
+the dual has -lambda/2 |soft(V)|^2. Its curvature along a step is at most that of |V|^2, so the step
+above gains what it says or more.
 """
 
 from __future__ import annotations
@@ -20,21 +25,26 @@ from typing import Any, cast
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.optim.base import EXACT, SECOND_ORDER, DualOptimizer, Param, blocks
-from turbotag.optim.certificate import Certificate, check_gap
+from turbotag.lean import kernel
+from turbotag.optim.base import EXACT, L1, SECOND_ORDER, DualOptimizer, Param
+from turbotag.optim.certificate import TOLERANCE, Certificate, check_gap, soft
+from turbotag.optim.epochs import dot, scratch, slices, three
 from turbotag.optim.problem import CliqueProblem, Problem, SplitProblem
+from turbotag.optim.sampling import Sampler, Weights, draw, update
+from turbotag.structures.verbs import add, gold, mixture_step, norm_sq, oracle, shrink
 
 SCHEMES = ("uniform", "importance", "gap", "gap-importance", "gap-cost", "max")
 MAX_NEWTON = 50
+NOBODY = np.zeros(0, np.int64)
 SETTLED = 5  # epochs after which a problem with moving potentials must hold them
 START_EPS = (
-    1e-3  # exact mode starts at (1-eps) gold + eps uniform: logs must be finite (appendix A)
+    1e-3  # exact mode starts at (1-eps) gold + eps uniform: logs must be finite (equation 21)
 )
 
 
 class SDCA(DualOptimizer):
     name = "sdca"
-    reference = "Le Priol, Piché and Lacoste-Julien 2018, algorithm 1; the compact dual is ours"
+    reference = "Le Priol, Piché and Lacoste-Julien 2018, algorithm 2; the compact dual is ours"
     default_epochs = 200
     default_gap = 1e-3
     structures = (*EXACT, SECOND_ORDER)
@@ -57,6 +67,7 @@ class SDCA(DualOptimizer):
             most=1.0,
             open=True,
         ),
+        L1,
     )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
@@ -67,7 +78,10 @@ class SDCA(DualOptimizer):
                 "--dual exact needs a finite beta and a first-order chain or projective trees; "
                 "use --dual compact"
             )
+        if self.l1 and (type(problem.data),) not in shrink.served:
+            raise UsageError("--l1 serves taggers without --candidates and parsers without --parts")
         self.W = np.zeros(problem.shape)
+        self.V = np.zeros(problem.shape) if self.l1 else self.W
         self.dual: float | None = 0.0
         self.gaps = np.ones(problem.n)
         self.duals: CompactDual | ExactDual = (
@@ -77,14 +91,22 @@ class SDCA(DualOptimizer):
         )
         if exact:
             self.dual = self.duals.objective(self.W)
-        from turbotag.optim.sampling import Sampler  # with numba, which --help does not wait for
+        scheme = self.param["sampling"]
+        factor = self.factor(problem, lam, scheme)
+        self.sampler = Sampler(scheme, self.param["nonuniform"], factor)
 
-        self.sampler = Sampler(self.param["sampling"], self.param["nonuniform"], self._factor())
+    @classmethod
+    def check(cls, beta: float, gamma: float, given: dict[str, Any]) -> dict[str, Any]:
+        params = super().check(beta, gamma, given)
+        if params["dual"] == "exact" and params["l1"]:
+            raise UsageError("--l1 needs --dual compact")
+        return params
 
-    def _factor(self) -> np.ndarray:
-        problem, scheme = self.problem, self.param["sampling"]
+    @staticmethod
+    def factor(problem: Problem, lam: float, scheme: str) -> np.ndarray:
+        """(n,) what a sampling scheme multiplies block gaps by."""
         if scheme in ("importance", "gap-importance"):
-            return 1.0 + problem.radius_sq() / (self.lam * problem.n)
+            return 1.0 + problem.radius_sq() / (lam * problem.n)
         return 1.0 / problem.work() if scheme == "gap-cost" else np.ones(problem.n)
 
     def epoch(self) -> None:
@@ -93,17 +115,13 @@ class SDCA(DualOptimizer):
             cast(SplitProblem, self.problem).hold(self.W)
             self.oracle_calls += self.problem.n
             self.certify()
-        n, step, gaps = self.problem.n, self.duals.step, self.gaps
+        n, weights = self.problem.n, self.sampler.weights
         draws = self.rng.random((n, 2))
-        fresh = self.epochs == 0
-        first = self.rng.permutation(n) if fresh else None
+        first = self.rng.permutation(n) if self.epochs == 0 else NOBODY
         dual = self.dual or 0.0
-        for t in range(n):
-            i = int(first[t]) if first is not None else self.sampler.draw(draws[t, 0], draws[t, 1])
-            gap, gain = step(i, self.W)
-            dual += gain / n
-            gaps[i] = gap
-            self.sampler.update(i, gap)
+        for part in slices(n):
+            steps = first[part], draws[part], weights
+            dual = self.duals.steps(*steps, self.gaps, self.W, dual, self.V, self.l1 / self.lam)
         self.dual = None if self.problem.moving else dual  # then only a full pass can tell
         self.epochs += 1
         self.oracle_calls += n
@@ -111,6 +129,12 @@ class SDCA(DualOptimizer):
 
     def point(self, i: int) -> tuple[np.ndarray, float]:
         return self.duals.point(i)
+
+    def finish(self) -> None:
+        super().finish()
+        if self.l1:
+            self.V[:] = self.W
+            self.W[:] = soft(self.V, self.l1 / self.lam)
 
     def gap_estimate(self) -> float:
         """Mean of the block gaps, each as last seen."""
@@ -130,6 +154,7 @@ class SDCA(DualOptimizer):
         splits = getattr(self.problem, "splits", None)
         return {
             **({} if splits is None else {"splits": splits}),
+            **({"V": self.V} if self.l1 else {}),
             "W": self.W,
             "gaps": self.gaps,
             "dual": np.array([np.nan if self.dual is None else self.dual]),
@@ -150,47 +175,106 @@ class CompactDual:
 
     def __init__(self, problem: Problem, lam: float):
         self.problem, self.scale = problem, lam * problem.n
-        self.flat, self.mu = blocks(problem)
-        for i, mu in enumerate(self.mu):
-            mu[:] = problem.gold(i)
-        self.h = np.zeros(problem.n)
+        self.mu, self.h = np.empty(problem.data.parts[-1]), np.zeros(problem.n)
+        _gold(problem.data, self.mu)
 
-    def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
-        """One block update; returns the block gap before it and n times the gain of the dual."""
-        problem, mu, h = self.problem, self.mu[i], self.h[i]
-        value, theta, nu = problem.oracle(i, W)
-        gap = value - h - theta @ mu
+    def steps(
+        self,
+        first: np.ndarray,
+        draws: np.ndarray,
+        weights: Weights,
+        gaps: np.ndarray,
+        W: np.ndarray,
+        dual: float,
+        V: np.ndarray | None = None,
+        threshold: float = 0.0,
+    ) -> float:
+        """Block updates, as many as there are rows of `draws`, of instances drawn by them from the
+        weights, or of those in `first`; returns the dual after them. V: where there is a threshold,
+        the weights before it."""
+        steps = first, draws, weights, self.mu, self.h, gaps
+        weighed = (V, W, threshold) if threshold else (W, W, None)
+        i, gap, value, dual = _steps(self.problem.data, self.scale, *steps, *weighed, dual)
+        if value == -np.inf:
+            self.problem.oracle(i, W)  # which knows the reason
         check_gap(gap, value)
-        entropy = value - theta @ nu
-
-        d = mu - nu
-        curvature = problem.norm_sq(i, d) / self.scale  # lambda n |v|^2
-        eta, bonus = problem.mixture_step(i, mu, nu, gap, curvature, h > 0.0)
-        problem.add(i, d, eta / self.scale, W)
-        d *= eta
-        mu -= d
-        self.h[i] = h + eta * (entropy - h) + bonus
-        return gap, eta * gap - 0.5 * eta * eta * curvature + bonus
+        return dual
 
     def point(self, i: int) -> tuple[np.ndarray, float]:
-        return self.mu[i], self.h[i]
+        a, b = self.problem.data.parts[i : i + 2]
+        return self.mu[a:b], self.h[i]
 
     def objective(self, W: np.ndarray) -> float:
         return 0.0
 
     @property
     def nbytes(self) -> int:
-        return self.flat.nbytes + self.h.nbytes
+        return self.mu.nbytes + self.h.nbytes
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"mu": self.flat, "h": self.h}
+        return {"mu": self.mu, "h": self.h}
+
+
+@kernel
+def _gold(data, mu):
+    for i in range(data.parts.size - 1):
+        gold(data, i, mu[data.parts[i] : data.parts[i + 1]])
+
+
+@kernel
+def _steps(data, scale, first, draws, weights, mu, h, gaps, V, W, threshold, dual):
+    """(instance, block gap, value) of the last update, and the dual after it; the last one is an
+    update at a gap that is no gap, if there is any. threshold: None where W is V."""
+    memory, i, gap, value = scratch(data.parts), 0, 0.0, 0.0
+    for t in range(draws.shape[0]):
+        i = first[t] if first.size else draw(weights, draws[t, 0], draws[t, 1])
+        gap, value, gain = block_update(data, i, scale, memory, mu, h, W, V, threshold)
+        if not is_gap(gap, value):
+            break
+        dual += gain / h.size
+        gaps[i] = gap
+        update(weights, i, gap)
+    return i, gap, value, dual
+
+
+@kernel
+def is_gap(gap, value):
+    """What check_gap lets pass."""
+    return -TOLERANCE * max(1.0, abs(value)) <= gap and gap < np.inf
+
+
+@kernel
+def block_update(data, i, scale, memory, mu, h, W, V, threshold):
+    """One step on block i; the block gap before it, the oracle's value, and n times the gain of the
+    dual. scale: lambda n; V: what W is shrunk from by a threshold, and W itself without one."""
+    at = mu[data.parts[i] : data.parts[i + 1]]
+    theta, nu, d = three(memory, data.parts, i)
+
+    value = oracle(data, i, W, 1.0, theta, nu)
+    gap = value - h[i] - dot(theta, at)  # equation 9, with h in place of the entropy
+    if not is_gap(gap, value):
+        return gap, value, 0.0
+    entropy = value - dot(theta, nu)
+
+    for p in range(d.size):
+        d[p] = at[p] - nu[p]  # -delta_i of algorithm 2
+    curvature = norm_sq(data, i, d) / scale  # lambda n |v_i|^2
+    eta, bonus = mixture_step(data, i, at, nu, gap, curvature, h[i] > 0.0)
+
+    add(data, i, d, eta / scale, V)
+    if threshold is not None:
+        shrink(data, i, V, threshold, W)
+    for p in range(d.size):
+        at[p] -= eta * d[p]
+    h[i] += eta * (entropy - h[i]) + bonus
+    return gap, value, eta * gap - 0.5 * eta * eta * curvature + bonus
 
 
 class ExactDual:
     """Clique log-marginals of each instance, starting near the gold ones.
 
-    precision: the line search ends where the slope is this small beside the first one (Le Priol et
-    al., appendix C).
+    precision: the line search ends where the slope is this small beside the first one (the paper's
+    sub-precision, section 6.2, is the size of the last step).
     """
 
     def __init__(self, problem: CliqueProblem, lam: float, W: np.ndarray, precision: float):
@@ -208,13 +292,33 @@ class ExactDual:
             problem.clique_mix(mu, log_mu, nu, log_nu, START_EPS)
             problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
 
+    def steps(
+        self,
+        first: np.ndarray,
+        draws: np.ndarray,
+        weights: Weights,
+        gaps: np.ndarray,
+        W: np.ndarray,
+        dual: float,
+        V: np.ndarray | None = None,
+        threshold: float = 0.0,
+    ) -> float:
+        """As of CompactDual, without a threshold."""
+        for t, (coin, uniform) in enumerate(draws.tolist()):
+            i = int(first[t]) if first.size else draw(weights, coin, uniform)
+            gaps[i], gain = self.step(i, W)
+            dual += gain / self.problem.n
+            update(weights, i, gaps[i])
+        return dual
+
     def step(self, i: int, W: np.ndarray) -> tuple[float, float]:
+        """One block update; returns the block gap before it and n times the gain of the dual."""
         problem, log_mu, beta = self.problem, self.log_mu[i], self.problem.beta
         mu, nu, log_nu = self.scratch[:, : log_mu.size]
         problem.clique_exp(log_mu, mu)
         value, theta = problem.clique_oracle(i, W, nu, log_nu)
         forward, reverse = problem.clique_kl(i, mu, log_mu, nu, log_nu)
-        gap = forward / beta
+        gap = forward / beta  # equations 11 and 19
         check_gap(gap, value)
 
         d = problem.clique_stats(i, mu) - problem.clique_stats(i, nu)
@@ -230,7 +334,8 @@ class ExactDual:
     def _line_search(
         self, i: int, mu: np.ndarray, nu: np.ndarray, rise: float, slope: float, curvature: float
     ) -> float:
-        """Maximise n D(eta) on [0, 1]: Newton, halving the bracket where it steps outside.
+        """Equation 20, maximise n D(eta) on [0, 1]: Newton, halving the bracket where it steps
+        outside (appendix A.3).
 
         The derivative is rise = (KL(mu||nu) + KL(nu||mu))/beta at 0 and -curvature at 1, so there
         is always a zero between; the search starts where the line through both crosses.

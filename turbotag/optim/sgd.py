@@ -1,6 +1,6 @@
 """Stochastic gradient descent with the step eta/(1 + (t-1)/n).
 
-As in the comparisons of Collins et al. (2008, section 6) and Martins et al. (2010, section 5): eta
+As in the comparisons of Collins et al. (2008) and Martins et al. (2010, section 5): eta
 is picked from {10^-3, ..., 10^2} after one epoch of each, by the dev score or, without a dev set,
 by the objective. The oracle calls of the whole grid are counted.
 """
@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from turbotag.lean import kernel
 from turbotag.optim.base import EXACT, LOOPY, SECOND_ORDER, Optimizer, Param
 from turbotag.optim.certificate import objective
+from turbotag.optim.epochs import scratch, slices, three
 from turbotag.optim.problem import Problem
+from turbotag.structures.verbs import add, gold, oracle
 
 GRID = tuple(10.0**e for e in range(-3, 3))
 SMALLEST_SCALE = 1e-100
@@ -21,7 +24,7 @@ SMALLEST_SCALE = 1e-100
 
 class SGD(Optimizer):
     name = "sgd"
-    reference = "Collins et al. 2008, section 6; Bottou 2004"
+    reference = "Martins et al. 2010, section 5; Collins et al. 2008; Bottou 2004"
     structures = (*EXACT, SECOND_ORDER, LOOPY)
     params = (
         Param(
@@ -44,24 +47,24 @@ class SGD(Optimizer):
         if self.epochs == 0 and self.eta[0] <= 0.0:
             self._pick()
         else:
-            self._pass(self.rng.permutation(self.problem.n), float(self.eta[0]))
+            if not self._pass(self.rng.permutation(self.problem.n), float(self.eta[0])):
+                raise FloatingPointError(f"scores overflow after {int(self.t[0])} steps")
         self.epochs += 1
 
-    def _pass(self, order: np.ndarray, eta: float) -> None:
-        problem, n = self.problem, self.problem.n
-        scale, t = float(self.scale[0]), int(self.t[0])
-        for i in order.tolist():
-            step = eta / (1.0 + t / n)
-            _, _, nu = problem.oracle(i, self.V, scale)
-            scale *= max(1.0 - step * self.lam, 0.0)
-            if scale < SMALLEST_SCALE:
-                self.V *= scale
-                scale = 1.0
-            problem.add(i, problem.gold(i) - nu, step / scale, self.V)
-            t += 1
-        self.scale[0], self.t[0] = scale, t
+    def _pass(self, order: np.ndarray, eta: float) -> bool:
+        """One epoch; False if it ended early, at scores that are no numbers."""
+        data, n = self.problem.data, self.problem.n
+        for part in slices(n):
+            scale, done = _steps(
+                data, order[part], eta, self.lam, int(self.t[0]), float(self.scale[0]), self.V
+            )
+            self.scale[0] = scale
+            self.t[0] += done
+            if done < order[part].size:
+                return False
         self.oracle_calls += n
         self.updates += n
+        return True
 
     def _pick(self) -> None:
         """One epoch with each eta from the same start and in the same order; keep the best."""
@@ -70,8 +73,7 @@ class SGD(Optimizer):
         for eta in GRID:
             self.V[:], self.scale[0], self.t[0] = start, 1.0, 0
             with np.errstate(over="ignore", invalid="ignore"):
-                self._pass(order, eta)
-                score = self._score()
+                score = self._score() if self._pass(order, eta) else -np.inf
             if np.isfinite(score) and (best is None or score > best[0]):
                 best = score, eta, self.V.copy(), float(self.scale[0])
         assert best is not None
@@ -92,3 +94,25 @@ class SGD(Optimizer):
 
     def state(self) -> dict[str, np.ndarray]:
         return {"V": self.V, "scale": self.scale, "eta": self.eta, "t": self.t}
+
+
+@kernel
+def _steps(data, order, eta, lam, t, scale, V):
+    """w <- (1 - step lambda) w + step F(z - nu), step = eta/(1 + t/n), for w = scale V.
+
+    Returns the new scale and the number of steps made: fewer than asked for where scores overflow.
+    """
+    n, memory, begin = data.parts.size - 1, scratch(data.parts), t
+    for i in order:
+        theta, nu, z = three(memory, data.parts, i)
+        step = eta / (1.0 + t / n)
+        if not np.isfinite(oracle(data, i, V, scale, theta, nu)):
+            break
+        scale *= max(1.0 - step * lam, 0.0)
+        if scale < SMALLEST_SCALE:
+            V *= scale
+            scale = 1.0
+        gold(data, i, z)
+        add(data, i, z - nu, step / scale, V)
+        t += 1
+    return scale, t - begin

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 
 from turbotag.optim.certificate import Certificate
 
+Echo = Callable[[str], None]  # takes a line of the log
+
 
 @dataclass
 class Row:

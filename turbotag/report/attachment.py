@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turbotag.metrics.attachment import AttachmentScore, ConventionScore
-from turbotag.report.tables import count_cells, percent
+from turbotag.report.tables import align, count_cells, percent
 
 SHOWN_LABELS = 15
 _COUNTS = ["precision", "recall", "F1", "gold", "predicted", "correct"]
@@ -15,11 +15,11 @@ def attachment_table(score: AttachmentScore, all_labels: bool = False) -> str:
     header = ["", "UAS", "LAS", "label acc.", "exact", "labelled", "root", "tokens"]
     scores = [[name, *_summary(c)] for name, c in by.items()]
     arcs = [[name, *count_cells(c.nonprojective)] for name, c in by.items()]
-    parts = [_align([header, *scores]), _align([["non-projective", *_COUNTS], *arcs])]
+    parts = [align([header, *scores]), align([["non-projective", *_COUNTS], *arcs])]
     labels = sorted(score.types.items(), key=lambda item: (-item[1].gold, item[0]))
     shown = labels if all_labels else labels[:SHOWN_LABELS]
     if shown:
-        parts.append(_align([["label", *_COUNTS], *([t, *count_cells(c)] for t, c in shown)]))
+        parts.append(align([["label", *_COUNTS], *([t, *count_cells(c)] for t, c in shown)]))
     if len(shown) < len(labels):
         parts[-1] += f"\n({len(labels) - len(shown)} rarer labels left out)"
     parts.append(
@@ -33,11 +33,3 @@ def _summary(c: ConventionScore) -> list[str]:
     heads, labels = c.exact_match, c.labelled_exact_match
     shares = c.uas, c.las, c.label_accuracy, heads, labels, c.root_accuracy
     return [*map(percent, shares), str(c.tokens)]
-
-
-def _align(rows: list[list[str]]) -> str:
-    """The first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
-    )

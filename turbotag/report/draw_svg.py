@@ -100,8 +100,11 @@ def frame(markup: str, width: int, height: int, more: str = "") -> str:
     return f'<svg class="drawing"{more} {size}>{markup}</svg>'
 
 
-def picture(d: Drawing, colours: dict[str, int], numbered: bool = False) -> tuple[str, int, int]:
-    """A sentence without its frame: markup, width and height."""
+def picture(
+    d: Drawing, colours: dict[str, int], numbered: bool = False, linked: bool = False
+) -> tuple[str, int, int]:
+    """A sentence without its frame: markup, width and height; linked: words, tags and arcs have the
+    number of their word as data-word, for a page to find."""
     words = [w if len(w) <= LONGEST else w[: LONGEST - 1] + "…" for w in d.words]
     above, below = _arcs(d), _missed_arcs(d)
     cells = _cells(d, words, above, below)
@@ -121,10 +124,10 @@ def picture(d: Drawing, colours: dict[str, int], numbered: bool = False) -> tupl
     parts = [
         f'<text class="score" x="{MARGIN}" y="20">{head}</text>' if head else "",
         f'<g class="entities">{"".join(boxes)}</g>' if boxes else "",
-        _draw_arcs(above, feet, -1),
+        _draw_arcs(above, feet, -1, linked),
         _draw_arcs(below, bottom, 1),
-        _row("words", rows[0], x, words, d.words),
-        _row("tags", rows[1], x, d.tags, d.tags) if d.tags is not None else "",
+        _row("words", rows[0], x, words, d.words, linked),
+        _row("tags", rows[1], x, d.tags, d.tags, linked) if d.tags is not None else "",
     ]
     width = max(x[-1] + cells[-1] / 2, text_width(head, LABEL)) + MARGIN
     height = bottom + LEVEL * max((a.level for a in below), default=0) + MARGIN
@@ -143,12 +146,16 @@ def _box(name: str, kind: str, hue: int, span: tuple[float, float], top: int, ba
     return f'<g class="{kind}">{markup}</g>' if kind else markup
 
 
-def _row(kind: str, y: int, x: list[int], shown: list[str], full: list[str]) -> str:
+def _row(kind: str, y: int, x: list[int], shown: list[str], full: list[str], linked: bool) -> str:
     texts = []
-    for at, text, whole in zip(x, shown, full, strict=True):
+    for m, (at, text, whole) in enumerate(zip(x, shown, full, strict=True)):
         title = f"<title>{escape(whole)}</title>" if text != whole else ""
-        texts.append(f'<text x="{at}">{title}{escape(text)}</text>')
+        texts.append(f'<text{_link(m, linked)} x="{at}">{title}{escape(text)}</text>')
     return f'<g class="{kind}" transform="translate(0 {y})">{"".join(texts)}</g>'
+
+
+def _link(m: int, linked: bool) -> str:
+    return f' data-word="{m + 1}"' if linked else ""
 
 
 def _cells(d: Drawing, words: list[str], above: list[Arc], below: list[Arc]) -> list[float]:
@@ -207,7 +214,7 @@ def _title(d: Drawing, head: int, m: int, label: str) -> str:
     return f"{d.words[head - 1] if head else 'root'} → {d.words[m]}: {label}"
 
 
-def _draw_arcs(arcs: list[Arc], feet: int, up: int) -> str:
+def _draw_arcs(arcs: list[Arc], feet: int, up: int, linked: bool = False) -> str:
     """The arcs above the words (up = -1) or below them (1), highest first, so that a label lies
     over the lines that come through it. Lines stand on half pixels, where they are sharp."""
     if not arcs:
@@ -218,7 +225,7 @@ def _draw_arcs(arcs: list[Arc], feet: int, up: int) -> str:
         start, end = arc.ends if arc.head < arc.modifier else arc.ends[::-1]
         kind = f' class="{arc.kind}"' if arc.kind else ""
         parts.append(
-            f"<g{kind}><title>{escape(arc.title)}</title>"
+            f"<g{kind}{_link(arc.modifier, linked)}><title>{escape(arc.title)}</title>"
             f'<path{_weight(arc.probability)} d="{_path(arc, start, end, y, up)}"/>'
         )
         if arc.label:

@@ -125,7 +125,7 @@ def read_drawings(
     drawings, tagged = _drawings(block)
     if gold is None:
         return drawings
-    from turbotag.models.evaluation import same_tokens
+    from turbotag.models.comparison import same_tokens
 
     other = _read(gold, format)
     same_tokens(other, block)

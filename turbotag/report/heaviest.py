@@ -6,6 +6,7 @@ parsers keep hashes only; the features of a text, which have names, are looked u
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,9 @@ from turbotag.errors import UsageError
 from turbotag.features import compact
 from turbotag.features.arc_names import Namer, Values, values
 from turbotag.features.arcs import SUPER, ArcExtractor
-from turbotag.models.parser import Parser, Scanner
-from turbotag.models.pipeline import Model
+from turbotag.models.model import Model
+from turbotag.models.parser import Parser
+from turbotag.models.scanner import Scanner
 from turbotag.models.tagger import Tagger
 
 Weighed = list[tuple[float, str]]  # weight and name, the heaviest first
@@ -33,21 +35,8 @@ def _top(weights: np.ndarray, n: int) -> np.ndarray:
 def features_text(model: Model, label: str | None, top: int | None, data: str | None) -> str:
     """The heaviest features, each kind below its name: those of every label of a tagger, those of a
     parser's arcs, or those of one label. Of the file `data` only, if there is one."""
-    n = SHOWN if top is None else top
-    found: dict[str, Weighed] = {}
-    if isinstance(model, Tagger):
-        block = read(data, model.input_format, model.naming) if data is not None else None
-        for k, name in enumerate(model.labels):
-            if n and label in (None, name):
-                found[name] = tagger_features(model, k, n, block)
-    elif data is not None:
-        if label is not None and not model.labelled:
-            raise UsageError("the parser gives no labels")
-        found[label or "arcs"] = parser_features(model, label, n, read(data))
-    elif label is not None or top is not None:
-        raise UsageError(
-            "a parser's file has no names of features: --data FILE shows those of a CoNLL-U file"
-        )
+    kinds: dict[str, Callable[..., dict[str, Weighed]]] = {"tagger": _tags, "parser": _trees}
+    found = kinds[model.kind](model, label, top, data) if model.kind in kinds else {}
     return "\n".join(
         "\n".join([f"\n{name}", *(f"{weight:>9.4f}  {feature}" for weight, feature in lines)])
         for name, lines in found.items()
@@ -57,9 +46,18 @@ def features_text(model: Model, label: str | None, top: int | None, data: str | 
 # ---- Taggers -------------------------------------------------------------------------------------
 
 
+def _tags(
+    tagger: Tagger, label: str | None, top: int | None, data: str | None
+) -> dict[str, Weighed]:
+    n = SHOWN if top is None else top
+    block = read(data, tagger.input_format, tagger.naming) if data is not None else None
+    wanted = [(k, name) for k, name in enumerate(tagger.labels) if n and label in (None, name)]
+    return {name: tagger_features(tagger, k, n, block) for k, name in wanted}
+
+
 def tagger_features(tagger: Tagger, label: int, n: int, block: Block | None = None) -> Weighed:
     """The n features with the largest weights for a label: of all, or of those in a block."""
-    weights = tagger.weights[: tagger.keys.size, label]
+    weights = tagger.label_weights(label)
     if block is None:
         return [(float(weights[r]), tagger.feature_name(int(r))) for r in _top(weights, n)]
     extractor = tagger.new_extractor()
@@ -74,6 +72,21 @@ def tagger_features(tagger: Tagger, label: int, n: int, block: Block | None = No
 
 
 # ---- Parsers -------------------------------------------------------------------------------------
+
+
+def _trees(
+    parser: Parser, label: str | None, top: int | None, data: str | None
+) -> dict[str, Weighed]:
+    if data is not None:
+        if label is not None and not parser.labelled:
+            raise UsageError("the parser gives no labels")
+        n = SHOWN if top is None else top
+        return {label or "arcs": parser_features(parser, label, n, read(data))}
+    if label is not None or top is not None:
+        raise UsageError(
+            "a parser's file has no names of features: --data FILE shows those of a CoNLL-U file"
+        )
+    return {}
 
 
 @dataclass(frozen=True)
@@ -105,7 +118,7 @@ def parser_features(parser: Parser, label: str | None, n: int, block: Block) -> 
     arcs = _arcs(parser, scanner, matrix, block, label is not None)
     seen = _first_seen(keys, extractor, matrix, arcs)
     known = np.flatnonzero(seen[:, 0] >= 0)
-    strings = values(scanner.words, block, _supertags(parser, scanner, matrix))
+    strings = values(scanner.words, block, supertags(parser, scanner, matrix))
     namer = Namer(extractor, scanner.words)
     out: Weighed = []
     for row in known[_top(weights[known], n)].tolist():
@@ -148,9 +161,10 @@ def _first_seen(
     return seen
 
 
-def _supertags(parser: Parser, scanner: Scanner, matrix: np.ndarray) -> list[str]:
+def supertags(parser: Parser, scanner: Scanner, matrix: np.ndarray) -> list[str]:
     """The supertags that the templates see, word by word; nothing if they see none."""
     if SUPER not in scanner.words.at:
         return []
-    names = dict(zip(parser.supertags.tolist(), parser.header["supertags"], strict=True))
+    assert parser.supertagger is not None
+    names = dict(zip(parser.supertagger.values.tolist(), parser.header["supertags"], strict=True))
     return [names[value] for value in matrix[:, scanner.words.at[SUPER]].tolist()]

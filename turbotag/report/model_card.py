@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
+from turbotag.features.kinds import KINDS
 from turbotag.models.calibration import describe
 from turbotag.models.parser import STAGES, Parser
 from turbotag.models.pipeline import Model
 from turbotag.models.tagger import Tagger
+from turbotag.models.tokenizer import Tokenizer
 from turbotag.optim.certificate import Certificate
 from turbotag.report.tables import percent
 
@@ -22,10 +25,25 @@ def summary(name: str, header: dict[str, Any], size: int) -> str:
 
 def model_card(model: Model) -> str:
     """Where a model comes from and what was proved of it."""
-    return parser_card(model) if isinstance(model, Parser) else card(model)
+    cards: dict[str, Callable[[Any], str]] = {
+        "tagger": tagger_card,
+        "parser": parser_card,
+        "tokenizer": tokenizer_card,
+    }
+    return cards[model.kind](model)
 
 
-def card(tagger: Tagger) -> str:
+def inside(model: Model) -> str:
+    """What a model has beside its features: the labels and transitions of a tagger."""
+    if model.kind != "tagger":
+        return ""
+    tagger, names = cast(Tagger, model), "\nlabels: " + " ".join(model.labels)
+    if not tagger.order:
+        return names
+    return f"{names}\n\ntransitions, heaviest and lightest\n{transitions(tagger)}"
+
+
+def tagger_card(tagger: Tagger) -> str:
     """Where a tagger comes from and what was proved of it."""
     h = tagger.header
     scheme = f", {h['scheme'].upper()}" if h["scheme"] else ""
@@ -38,8 +56,7 @@ def card(tagger: Tagger) -> str:
         value = s.get("f1", s.get("accuracy", math.nan))
         lines.append(f"{name:<12} {s['measure']} {percent(value)}, {s['convention']}")
     lines += _calibration(h)
-    if h["gazetteers"]:
-        lines.append("gazetteers   " + ", ".join(h["gazetteers"]))
+    lines += _resources(h)
     return "\n".join([*lines, *_shipped(h)])
 
 
@@ -53,8 +70,8 @@ def parser_card(parser: Parser) -> str:
         *_origin(h),
     ]
     more = {
-        "super": f", {len(parser.supertags)} supertags",
-        "prune": f", at most {parser.kept_heads[0]} heads a word",
+        "super": f", {len(h.get('supertags', []))} supertags",
+        "prune": f", at most {parser.pruner.kept[0]} heads a word",
     }
     for stage in STAGES:
         if stage in h["templates"]:
@@ -68,7 +85,25 @@ def parser_card(parser: Parser) -> str:
             las = "" if c["las"] is None else f", LAS {percent(c['las'])}"
             lines.append(f"{name:<12} UAS {percent(c['uas'])}{las}, {c['convention']}")
     lines += _calibration(h)
+    lines += _resources(h)
     lines.append("labels       " + " ".join(parser.labels))
+    return "\n".join([*lines, *_shipped(h)])
+
+
+def tokenizer_card(tokenizer: Tokenizer) -> str:
+    """Where a tokenizer comes from and what was proved of it."""
+    h = tokenizer.header
+    units = "letters" if h["by_letter"] else "runs of letters or digits"
+    lines = [
+        f"task         {h['task']}, {len(tokenizer.labels)} labels",
+        *_origin(h),
+        f"size         {tokenizer.keys.size} features, {len(tokenizer.splitter.scripts)} scripts "
+        "of multiword tokens",
+        f"units        {units}",
+    ]
+    for name, s in h.get("scores", {}).items():
+        shown = ", ".join(f"{n.lower()} {percent(c['f1'])}" for n, c in s["scores"].items())
+        lines.append(f"{name:<12} F1 of {shown}, from raw text, {s['convention']}")
     return "\n".join([*lines, *_shipped(h)])
 
 
@@ -79,6 +114,11 @@ def _calibration(h: dict[str, Any]) -> list[str]:
     found = h["calibration"]
     lines = [f"on {found['data']}", *(describe(n, m) for n, m in found["maps"].items())]
     return [f"{'calibration' if not i else '':<13}{line}" for i, line in enumerate(lines)]
+
+
+def _resources(h: dict[str, Any]) -> list[str]:
+    """What a model knows of words beside its training data."""
+    return [f"{kind:<13}{', '.join(h[kind])}" for kind in KINDS if h.get(kind)]
 
 
 def _shipped(h: dict[str, Any]) -> list[str]:

@@ -9,22 +9,26 @@ from html import escape
 
 from turbotag.metrics.attachment import Attachment, AttachmentScore
 from turbotag.metrics.calibration import Calibration
+from turbotag.metrics.conll18 import Conll18Score
 from turbotag.metrics.spans import SpanScore
 from turbotag.metrics.tags import Counts, TagScore
-from turbotag.models.evaluation import Confusion, Details
+from turbotag.models.comparison import Confusion, Details
 from turbotag.report.markup import Markup, bar, cell, document, html, table
-from turbotag.report.tables import docstarts, percent
+from turbotag.report.tables import conll18_rows, docstarts, percent
 
+TILES = {"Sentences", "Words", "UPOS", "UFeats", "Lemmas", "LAS"}
 SHOWN_LABELS, SHOWN_CONFUSIONS, MATRIX = 50, 20, 12
 FEW = 20  # predictions in a bin say little
 BLUE, ORANGE = "#0072B2", "#D55E00"  # told apart by the colour-blind too
 _COUNTS = ["precision", "recall", "F1", "", "gold", "predicted", "correct"]
 
+AnyScore = TagScore | AttachmentScore | Conll18Score
+
 # ---- The page ------------------------------------------------------------------------------------
 
 
 def evaluation_page(
-    sections: dict[str, tuple[TagScore | AttachmentScore, Details]], gold: str, predicted: str
+    sections: dict[str, tuple[AnyScore, Details]], gold: str, predicted: str
 ) -> str:
     """The page of comparisons, each under the name of what is compared, "" if there is only one;
     `gold` and `predicted` are the names of the two sides."""
@@ -33,9 +37,9 @@ def evaluation_page(
     return document(f"Evaluation of {predicted}", body)
 
 
-def _section(
-    name: str, sides: str, score: TagScore | AttachmentScore, details: Details
-) -> list[str]:
+def _section(name: str, sides: str, score: AnyScore, details: Details) -> list[str]:
+    if isinstance(score, Conll18Score):
+        return _whole(sides, score)
     is_trees, is_spans = isinstance(score, AttachmentScore), isinstance(score, SpanScore)
     kind = "trees" if is_trees else "spans" if is_spans else "tags"
     body = [
@@ -62,6 +66,21 @@ def _section(
             "predicted file with <code>turbotag predict --marginals</code>.</p>"
         )
     return body
+
+
+def _whole(sides: str, score: Conll18Score) -> list[str]:
+    """All columns of CoNLL-U, from raw text."""
+    shown = [(f"{n} F1", percent(c.f1)) for n, c in score.scores.items() if n in TILES]
+    header = ["", "precision", "recall", "F1", "gold", "predicted", "correct", "aligned acc."]
+    missing = f"not scored, as a file lacks their columns: {', '.join(score.missing)}"
+    notes = [*([missing] if score.missing else []), f"convention: {score.convention}"]
+    return [
+        "<h1>Evaluation: from tokens to trees</h1>",
+        f'<p class="quiet">{sides}</p>',
+        _tiles(shown),
+        table(header, conll18_rows(score)),
+        *(f'<p class="quiet">{html(note)}</p>' for note in notes),
+    ]
 
 
 def _tiles(values: Iterable[tuple[str, object]]) -> str:

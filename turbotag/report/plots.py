@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from turbotag.errors import DataError, UsageError
-from turbotag.models.store import write_atomically
 from turbotag.optim.trace import Row
 from turbotag.report.markup import document, html, table
 from turbotag.report.tables import percent
+from turbotag.storage.store import write_atomically
 
 X = {"epoch": "epochs", "oracle_calls": "oracle calls", "seconds": "wall time (seconds)"}
 # Okabe and Ito's colours without yellow, which is too light for lines; shapes and dashes besides.

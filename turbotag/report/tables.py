@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turbotag.metrics.conll18 import Conll18Score
 from turbotag.metrics.spans import SpanScore
 from turbotag.metrics.tags import Counts, TagScore
 
@@ -30,8 +31,8 @@ def _row(name: str, cells: list[str]) -> str:
 
 def score_table(score: TagScore) -> str:
     """A table by type, the total last, and the convention it was counted by."""
-    lines = [_row("", _HEADER)]
     shown = {t: c for t, c in score.types.items() if c.gold or c.predicted}
+    lines = [_row("", _HEADER)] if shown or isinstance(score, SpanScore) else []
     lines += [_row(t, count_cells(c)) for t, c in sorted(shown.items())]
     if isinstance(score, SpanScore):
         lines.append(_row("all", count_cells(score.total)))
@@ -52,3 +53,25 @@ def docstarts(score: TagScore) -> str:
         f"{score.docstarts} -DOCSTART- lines not counted; conlleval.pl counts them: "
         f"{tokens} tokens, accuracy {percent(right / tokens)}"
     )
+
+
+def align(rows: list[list[str]]) -> str:
+    """The first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
+
+
+def conll18_table(score: Conll18Score) -> str:
+    """A row for each score, what could not be scored, and the convention."""
+    lines = [align([["", *_HEADER, "aligned acc."], *conll18_rows(score)])]
+    if score.missing:
+        lines.append(f"not scored, as a file lacks their columns: {', '.join(score.missing)}")
+    lines.append(f"convention: {score.convention}")
+    return "\n".join(lines)
+
+
+def conll18_rows(score: Conll18Score) -> list[list[str]]:
+    """Name, precision, recall, F1, counts, and the share of aligned words that are right."""
+    return [[name, *count_cells(c), percent(c.accuracy)] for name, c in score.scores.items()]

@@ -17,6 +17,7 @@ argument; sums are those of the potentials beta*scores, for 0 < beta < inf.
     multiclass     (T*K,)                   K                      labels (T,)
     chain          (T*K + K*K,)             allowed, start, end    labels (T,)
     chain2         (T*K + K*K + K*K*K,)     allowed, start, end    labels (T,)
+    candidates     (parts,)                 cuts                   places in the lists (T,)
     tree           (n+1, n+1)               single_root            heads (n,)
     projective     (n+1, n+1)               single_root            heads (n,)
     second_order   (parts,)                 Domain                 heads (n,)

@@ -10,19 +10,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from turbotag.structures import cliques, mixture, projective, projective_cliques, tree
+from turbotag.structures import (
+    cliques,
+    mixture,
+    projective,
+    projective_cliques,
+    sparse,
+    tree,
+    verbs,
+)
+from turbotag.structures.compiled_problem import CompiledProblem
 from turbotag.structures.pruning import matrix
+from turbotag.structures.verbs import Hinge, Loss, Smooth
 
 DECODERS = ("nonprojective", "projective")
 
 
-@dataclass
-class Arcs:
+class Arcs(NamedTuple):
     """Candidate arcs of n sentences and their features.
 
     sentences: (n+1,) word offsets. The candidate heads of word t (0 the root, else 1-based in the
@@ -40,15 +49,46 @@ class Arcs:
 
     @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in self.__dataclass_fields__)
+        return sum(array.nbytes for array in self)
 
 
-class ArcProblem:
+class Nonprojective(NamedTuple):
+    """All dependency trees."""
+
+    single_root: bool
+
+
+class Projective(NamedTuple):
+    """Those without crossing arcs."""
+
+    single_root: bool
+
+
+Decoder = Nonprojective | Projective
+
+
+class Trees(NamedTuple):
+    """The arrays of an ArcProblem, for kernels (structures/verbs).
+
+    The gold parts of sentence i are gold_parts[gold_cuts[i]:gold_cuts[i+1]], numbers within the
+    sentence, one arc for each word first; anchor: scores of all parts by the weights that W is a
+    change of, empty if there are none.
+    """
+
+    parts: np.ndarray
+    arcs: Arcs
+    gold_cuts: np.ndarray
+    gold_parts: np.ndarray
+    decoder: Decoder
+    loss: Loss
+    anchor: np.ndarray
+
+
+class ArcProblem(CompiledProblem):
     """n sentences with candidate arcs and gold heads, under one loss L(beta, gamma)."""
 
     structure = "tree"
-    certified = "the objective"
-    moving = False
+    empty = "the candidate arcs of sentence {} hold no tree"
 
     def __init__(
         self,
@@ -62,25 +102,24 @@ class ArcProblem:
     ):
         """gold: (words,) heads, which must be among the candidates."""
         self.arcs, self.n_rows = arcs, n_rows
-        self.n = arcs.sentences.size - 1
-        self.beta, self.gamma = float(beta), float(gamma)
         self.projective, self.single_root = decoder == "projective", single_root
         self.structure = "projective" if self.projective else "tree"
         self.lengths = np.diff(arcs.sentences)
         self.gold_arc = _find_gold(arcs.cuts, arcs.heads, gold)
         if (self.gold_arc < 0).any():
             raise ValueError(f"the gold head of word {int(self.gold_arc.argmin())} was pruned")
-        # all that a kernel needs to know of sentence i
-        begin, end = arcs.cuts[arcs.sentences[:-1]], arcs.cuts[arcs.sentences[1:]]
-        self._first, self._size = begin, end - begin
-        self._local_size = np.diff(arcs.firsts)
-        longest = int(self._size.max())
-        self._theta, self._nu, self._z = np.empty(longest), np.empty(longest), np.empty(longest)
-        self._w = np.empty(int(self._local_size.max()))
+        parts = arcs.cuts[arcs.sentences]
+        self.trees = Trees(
+            parts,
+            arcs,
+            arcs.sentences,
+            self.gold_arc - np.repeat(parts[:-1], self.lengths),
+            (Projective if self.projective else Nonprojective)(bool(single_root)),
+            verbs.loss_of(beta, gamma),
+            np.zeros(0),
+        )
+        super().__init__(self.trees, beta, gamma)
         self._counts: dict[int, np.ndarray] = {}
-        self._anchor: list[
-            np.ndarray
-        ] = []  # scores of the parts of each sentence, if there are any
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,138 +127,64 @@ class ArcProblem:
 
     def anchor(self, W: np.ndarray) -> None:
         """From now on, weights are changes of these."""
-        self._anchor = [self.scores(i, W).copy() for i in range(self.n)]
-
-    def size(self, i: int) -> int:
-        return int(self._size[i])
+        self.trees = self.data = self.trees._replace(anchor=all_scores(self.trees, W))
 
     def work(self) -> np.ndarray:
         """In units of a feature read (8 ns for one step of SDCA): the features, a cube of the
         length for the inference, and what every call costs."""
         ends = np.concatenate([[0], self.arcs.ends])
-        features = np.diff(ends[np.append(self._first, ends.size - 1)])
+        features = np.diff(ends[self.trees.parts])
         return features + (0.12 if self.projective else 0.03) * self.lengths**3.0 + 5000.0
 
-    def _cuts(self, i: int) -> np.ndarray:
-        """Where the arcs of each word of sentence i begin, from 0."""
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        return self.arcs.cuts[a : b + 1] - self._first[i]
-
-    def oracle(
-        self, i: int, W: np.ndarray, scale: float = 1.0
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        theta = self.potentials(i, W, scale)
-        value, nu = self.infer(i, theta)
-        return value, theta, nu
-
-    def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
-        """theta = s + gamma p."""
-        theta = self.scores(i, W, scale)
-        if self._anchor:
-            theta += self._anchor[i]
-        if self.gamma:
-            theta[self._gold_arcs(i)] -= self.gamma
-        return theta
-
-    def scores(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
+    def scores(self, i: int, W: np.ndarray) -> np.ndarray:
         """F'W: the score of every part by these weights alone."""
-        theta = self._theta[: self._size[i]]
-        arcs, first = self.arcs, self._first[i]
-        scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, scale, self._w, theta)
+        a, b = self.trees.parts[i : i + 2]
+        theta, w = np.empty(b - a), np.empty(np.diff(self.arcs.firsts[i : i + 2])[0])
+        arcs = self.arcs
+        scores_of(i, a, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
         return theta
 
     def infer(
         self, i: int, theta: np.ndarray, beta: float | None = None
     ) -> tuple[float, np.ndarray]:
         nu = self._nu[: theta.size]
-        beta = self.beta if beta is None else beta
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        where = theta, a, b, self.arcs.cuts, self.arcs.heads
-        if beta == math.inf:
-            best = np.empty(b - a, np.int32)
-            kernel = projective_argmax if self.projective else tree_argmax
-            value = kernel(*where, self.single_root, best)
-            indicator(best, *where[1:], nu)
-        else:
-            kernel = projective_marginals if self.projective else tree_marginals
-            value = kernel(*where, self.single_root, beta, nu)
+        loss = self.loss if beta is None else verbs.loss_of(beta, self.gamma)
+        value = infer_tree(loss, self.data.decoder, theta, *self._candidates(i), nu)
         if value == -math.inf:
-            raise ValueError(f"the candidate arcs of sentence {i} hold no tree")
+            raise ValueError(self.empty.format(i))
         return value, nu
+
+    def _candidates(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """(cuts, heads) of the words of sentence i."""
+        cuts = self.arcs.cuts[self.arcs.sentences[i] : self.arcs.sentences[i + 1] + 1]
+        return cuts, self.arcs.heads[cuts[0] : cuts[-1]]
 
     def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         theta = self.potentials(i, W)
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        scores = _matrix(theta, a, b, self.arcs.cuts, self.arcs.heads)
+        cuts, candidates = self._candidates(i)
+        scores = matrix(theta, cuts, candidates)
         trees, _ = (projective if self.projective else tree).kbest(scores, self.single_root, k)
         stats = np.empty((len(trees), theta.size))
         for heads, z in zip(trees, stats, strict=True):
-            indicator(heads, a, b, self.arcs.cuts, self.arcs.heads, z)
+            indicator(heads, cuts, candidates, z)
         return theta, stats
-
-    def gold(self, i: int) -> np.ndarray:
-        z = self._z[: self._size[i]]
-        z[:] = 0.0
-        z[self._gold_arcs(i)] = 1.0
-        return z
-
-    def _gold_arcs(self, i: int) -> np.ndarray:
-        """Which of the sentence's parts are its gold arcs."""
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        return self.gold_arc[a:b] - self.arcs.cuts[a]
-
-    def cost(self, i: int, stats: np.ndarray) -> float:
-        """Expected number of wrong heads."""
-        return float(self.lengths[i] - stats[self._gold_arcs(i)].sum())
-
-    def reward(self, i: int, stats: np.ndarray) -> float:
-        reward = self.gamma * self.cost(i, stats)
-        if self._anchor:
-            reward += float(self._anchor[i] @ self._over_parts(i, stats - self.gold(i)))
-        return reward
-
-    def _over_parts(self, i: int, d: np.ndarray) -> np.ndarray:
-        """A direction as one of the parts that have features."""
-        return d
 
     def cost_vector(self, i: int) -> np.ndarray:
         return -self.gold(i)
 
-    def norm_sq(self, i: int, d: np.ndarray) -> float:
-        acc = self._spread(i, self._over_parts(i, d))
-        return float(acc @ acc)
-
-    def add(self, i: int, d: np.ndarray, step: float, W: np.ndarray) -> None:
-        arcs = self.arcs
-        _add(i, self._spread(i, self._over_parts(i, d)), step, arcs.firsts, arcs.rows, W)
-
     def gram(self, i: int, d: np.ndarray) -> np.ndarray:
         out = np.empty(d.size)
-        _sums(self._first[i], self.arcs.ends, self.arcs.local, self._spread(i, d), 1.0, out)
+        first, arcs = self.trees.parts[i], self.arcs
+        _sums(first, arcs.ends, arcs.local, spread(self.trees, i, d), 1.0, out)
         return out
-
-    def _spread(self, i: int, d: np.ndarray) -> np.ndarray:
-        """F_i d, over the different features of sentence i."""
-        acc = self._w[: self._local_size[i]]
-        _spread(self._first[i], self.arcs.ends, self.arcs.local, d, acc)
-        return acc
 
     def settle(self, i: int, W: np.ndarray, D: np.ndarray, now: float, last: np.ndarray) -> None:
         rows = self.arcs.rows[self.arcs.firsts[i] : self.arcs.firsts[i + 1]]
         W[rows] -= (now - last[rows])[:, None] * D[rows]
         last[rows] = now
 
-    def sq_norm(self, W: np.ndarray) -> float:
-        return float(np.vdot(W, W))
-
     def log_count(self, i: int) -> float:
         return self.infer(i, np.zeros(self.size(i)), 1.0)[0]
-
-    def mixture_step(
-        self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
-    ) -> tuple[float, float]:
-        """See structures/mixture; its variables are the heads of words."""
-        return mixture.step(self._cuts(i), mu, nu, gap, curvature, self.beta, search)
 
     def radius_sq(self) -> np.ndarray:
         """A bound of |F_i (z - z_y)|^2: a tree has a feature at most as often as the arc of each
@@ -248,8 +213,7 @@ class ArcProblem:
     def _cliques(
         self, i: int, theta: np.ndarray, beta: float, nu: np.ndarray, log_nu: np.ndarray
     ) -> float:
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        scores = _matrix(theta, a, b, self.arcs.cuts, self.arcs.heads)
+        scores = matrix(theta, *self._candidates(i))
         return projective_cliques.marginals(scores, self.single_root, beta, nu, log_nu)
 
     def clique_gold(self, i: int, nu: np.ndarray, log_nu: np.ndarray) -> None:
@@ -259,10 +223,10 @@ class ArcProblem:
             raise ValueError(f"the gold tree of sentence {i} is not projective")
 
     def clique_stats(self, i: int, mu: np.ndarray) -> np.ndarray:
-        a, b = self.arcs.sentences[i], self.arcs.sentences[i + 1]
-        matrix, stats = np.empty((b - a + 1, b - a + 1)), np.empty(self.size(i))
-        projective_cliques.stats(mu, int(b - a), self.single_root, matrix)
-        _gather(matrix, a, b, self.arcs.cuts, self.arcs.heads, stats)
+        n = int(self.lengths[i])
+        by_arc, stats = np.empty((n + 1, n + 1)), np.empty(self.size(i))
+        projective_cliques.stats(mu, n, self.single_root, by_arc)
+        _gather(by_arc, *self._candidates(i), stats)
         return stats
 
     def _counting(self, i: int) -> np.ndarray:
@@ -292,14 +256,15 @@ class ArcProblem:
 def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np.ndarray:
     """(words,) heads of the best tree of every sentence; all decoders but nonprojective give
     projective trees."""
-    kernel = tree_argmax if decoder == "nonprojective" else projective_argmax
+    best = tree.argmax if decoder == "nonprojective" else projective.argmax
     out = np.empty(arcs.sentences[-1], np.int32)
     w = np.empty(int(np.diff(arcs.firsts).max()))
     for i, (a, b) in enumerate(itertools.pairwise(arcs.sentences.tolist())):
-        first = int(arcs.cuts[a])
-        theta = np.empty(int(arcs.cuts[b]) - first)
+        cuts = arcs.cuts[a : b + 1]
+        first, end = int(cuts[0]), int(cuts[-1])
+        theta = np.empty(end - first)
         scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, theta)
-        kernel(theta, a, b, arcs.cuts, arcs.heads, single_root, out[a:b])
+        best(matrix(theta, cuts, arcs.heads[first:end]), single_root, out[a:b])
     return out
 
 
@@ -354,63 +319,176 @@ def _spread(first, ends, local, d, acc):
 
 
 @njit(cache=True, nogil=True)
-def _add(i, acc, step, firsts, rows, W):
-    a = firsts[i]
-    for r in range(acc.size):
-        W[rows[a + r], 0] += step * acc[r]
-
-
-@njit(cache=True, nogil=True)
-def indicator(tree_heads, a, b, cuts, heads, z):
+def indicator(tree_heads, cuts, heads, z):
     """The candidate arcs that are in a tree."""
-    for t in range(a, b):
+    for t in range(tree_heads.size):
         for e in range(cuts[t], cuts[t + 1]):
-            z[e - cuts[a]] = 1.0 if heads[e] == tree_heads[t - a] else 0.0
+            z[e - cuts[0]] = 1.0 if heads[e - cuts[0]] == tree_heads[t] else 0.0
 
 
 @njit(cache=True, nogil=True)
-def _matrix(theta, a, b, cuts, heads):
-    """Arc scores of the sentence of words a..b-1."""
-    return matrix(theta, cuts[a : b + 1], heads[cuts[a] : cuts[b]])
-
-
-@njit(cache=True, nogil=True)
-def _gather(mu, a, b, cuts, heads, nu):
+def _gather(mu, cuts, heads, nu):
     """The entries of a matrix that are candidate arcs."""
-    for t in range(a, b):
-        for e in range(cuts[t], cuts[t + 1]):
-            nu[e - cuts[a]] = mu[heads[e], t - a + 1]
+    for t in range(cuts.size - 1):
+        for e in range(cuts[t] - cuts[0], cuts[t + 1] - cuts[0]):
+            nu[e] = mu[heads[e], t + 1]
 
 
 # One kernel for each decoder and kind of inference: a user compiles only what is used.
 
 
+@verbs.verb
+def infer_tree(loss, decoder, theta, cuts, heads, nu):  # type: ignore[no-untyped-def]
+    """`infer` over the trees of a sentence: its candidate heads, and where those of each word
+    begin, as in `Arcs`."""
+
+
+@infer_tree.implement(Smooth, Nonprojective)
 @njit(cache=True, nogil=True)
-def tree_marginals(theta, a, b, cuts, heads, single_root, beta, nu):
-    scores = _matrix(theta, a, b, cuts, heads)
+def _sum_trees(loss, decoder, theta, cuts, heads, nu):
+    scores = matrix(theta, cuts, heads)
     mu = np.empty_like(scores)
-    log_z = tree.marginals(scores, single_root, beta, mu)
-    _gather(mu, a, b, cuts, heads, nu)
-    return log_z / beta
+    log_z = tree.marginals(scores, decoder.single_root, loss.beta, mu)
+    _gather(mu, cuts, heads, nu)
+    return log_z / loss.beta
 
 
+@infer_tree.implement(Smooth, Projective)
 @njit(cache=True, nogil=True)
-def projective_marginals(theta, a, b, cuts, heads, single_root, beta, nu):
-    scores = _matrix(theta, a, b, cuts, heads)
+def _sum_projective(loss, decoder, theta, cuts, heads, nu):
+    scores = matrix(theta, cuts, heads)
     mu = np.empty_like(scores)
-    log_z = projective.marginals(scores, single_root, beta, mu)
-    _gather(mu, a, b, cuts, heads, nu)
-    return log_z / beta
+    log_z = projective.marginals(scores, decoder.single_root, loss.beta, mu)
+    _gather(mu, cuts, heads, nu)
+    return log_z / loss.beta
+
+
+@infer_tree.implement(Hinge, Nonprojective)
+@njit(cache=True, nogil=True)
+def _best_tree(loss, decoder, theta, cuts, heads, nu):
+    best = np.empty(cuts.size - 1, np.int32)
+    value = tree.argmax(matrix(theta, cuts, heads), decoder.single_root, best)
+    indicator(best, cuts, heads, nu)
+    return value
+
+
+@infer_tree.implement(Hinge, Projective)
+@njit(cache=True, nogil=True)
+def _best_projective(loss, decoder, theta, cuts, heads, nu):
+    best = np.empty(cuts.size - 1, np.int32)
+    value = projective.argmax(matrix(theta, cuts, heads), decoder.single_root, best)
+    indicator(best, cuts, heads, nu)
+    return value
+
+
+@verbs.oracle.implement(Trees)
+@njit(cache=True, nogil=True)
+def _oracle(data, i, W, scale, theta, nu):
+    potentials(data, i, W, scale, theta)
+    cuts = data.arcs.cuts[data.arcs.sentences[i] : data.arcs.sentences[i + 1] + 1]
+    heads = data.arcs.heads[cuts[0] : cuts[-1]]
+    return infer_tree(data.loss, data.decoder, theta, cuts, heads, nu)
+
+
+@verbs.potentials.implement(Trees)
+@njit(cache=True, nogil=True)
+def potentials(data, i, W, scale, theta):
+    """theta = scale s + s0 + gamma p, where s0 is the anchor's and p = -z on the arcs."""
+    arcs, first = data.arcs, data.parts[i]
+    w = np.empty(arcs.firsts[i + 1] - arcs.firsts[i])
+    scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, scale, w, theta)
+    if data.anchor.size:
+        for e in range(theta.size):
+            theta[e] += data.anchor[first + e]
+    for t in range(arcs.sentences[i + 1] - arcs.sentences[i]):
+        theta[data.gold_parts[data.gold_cuts[i] + t]] -= data.loss.gamma
 
 
 @njit(cache=True, nogil=True)
-def tree_argmax(theta, a, b, cuts, heads, single_root, best):
-    return tree.argmax(_matrix(theta, a, b, cuts, heads), single_root, best)
+def all_scores(data, W):
+    """F'W of all parts of all sentences."""
+    arcs, out = data.arcs, np.empty(data.parts[-1])
+    for i in range(data.parts.size - 1):
+        first, end = data.parts[i], data.parts[i + 1]
+        w = np.empty(arcs.firsts[i + 1] - arcs.firsts[i])
+        to = out[first:end]
+        scores_of(i, first, arcs.ends, arcs.local, arcs.firsts, arcs.rows, W, 1.0, w, to)
+    return out
+
+
+@verbs.gold.implement(Trees)
+@njit(cache=True, nogil=True)
+def gold_stats(data, i, z):
+    z[:] = 0.0
+    for g in range(data.gold_cuts[i], data.gold_cuts[i + 1]):
+        z[data.gold_parts[g]] = 1.0
+
+
+@verbs.cost.implement(Trees)
+@njit(cache=True, nogil=True)
+def cost(data, i, mu):
+    total = 0.0
+    for t in range(data.arcs.sentences[i + 1] - data.arcs.sentences[i]):
+        total += 1.0 - mu[data.gold_parts[data.gold_cuts[i] + t]]
+    return total
+
+
+@verbs.reward.implement(Trees)
+@njit(cache=True, nogil=True)
+def reward(data, i, theta, mu):
+    total = data.loss.gamma * cost(data, i, mu)
+    if data.anchor.size:
+        z, first = np.empty(mu.size), data.parts[i]
+        gold_stats(data, i, z)
+        for e in range(mu.size):
+            total += data.anchor[first + e] * (mu[e] - z[e])
+    return total
 
 
 @njit(cache=True, nogil=True)
-def projective_argmax(theta, a, b, cuts, heads, single_root, best):
-    return projective.argmax(_matrix(theta, a, b, cuts, heads), single_root, best)
+def spread(data, i, d):
+    """F_i d, over the different features of sentence i."""
+    acc = np.empty(data.arcs.firsts[i + 1] - data.arcs.firsts[i])
+    _spread(data.parts[i], data.arcs.ends, data.arcs.local, d, acc)
+    return acc
+
+
+@verbs.norm_sq.implement(Trees)
+@njit(cache=True, nogil=True)
+def norm_sq(data, i, d):
+    norm = 0.0
+    for v in spread(data, i, d):
+        norm += v * v
+    return norm
+
+
+@verbs.add.implement(Trees)
+@njit(cache=True, nogil=True)
+def add(data, i, d, step, W):
+    a, acc = data.arcs.firsts[i], spread(data, i, d)
+    for r in range(acc.size):
+        W[data.arcs.rows[a + r], 0] += step * acc[r]
+
+
+@verbs.shrink.implement(Trees)
+@njit(cache=True, nogil=True)
+def _shrink(data, i, V, threshold, W):
+    firsts = data.arcs.firsts
+    sparse.shrink(data.arcs.rows, firsts[i], firsts[i + 1], V, threshold, W)
+
+
+@verbs.rows_of.implement(Trees)
+@njit(cache=True, nogil=True)
+def _rows_of(data, i):
+    return data.arcs.rows[data.arcs.firsts[i] : data.arcs.firsts[i + 1]].astype(np.int64)
+
+
+@verbs.mixture_step.implement(Trees)
+@njit(cache=True, nogil=True)
+def _mixture_step(data, i, mu, nu, gap, curvature, search):
+    """The variables of the mixture are the heads of words."""
+    cuts = data.arcs.cuts[data.arcs.sentences[i] : data.arcs.sentences[i + 1] + 1]
+    return mixture.step(cuts - cuts[0], mu, nu, gap, curvature, data.loss.beta, search)
 
 
 @njit(cache=True, nogil=True)

@@ -14,8 +14,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-# fastmath flags of the kernels: LLVM may vectorise sums; infinities and NaN stay exact
-FAST = {"reassoc", "contract", "nsz"}
+from turbotag.lean import FAST as FAST
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490  # ln 2 = high + low; high * n is exact for |n| < 2048

@@ -11,11 +11,14 @@ unchanged. For small data: G has a number for each pair of words.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from turbotag.errors import UsageError
-from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures import verbs
+from turbotag.structures.chain_problem import Chain, ChainProblem, finish, with_labels_of_chain
 
 KERNELS = ("linear", "polynomial", "rbf")
 
@@ -46,6 +49,15 @@ class Kernel:
 LINEAR = Kernel()
 
 
+@with_labels_of_chain
+class KernelChain(NamedTuple):
+    """The arrays of a KernelChainProblem; chain: of the linear machinery behind it."""
+
+    parts: np.ndarray
+    chain: Chain
+    G: np.ndarray
+
+
 class KernelChainProblem(ChainProblem):
     """A chain problem over dense word vectors X (tokens, d)."""
 
@@ -67,28 +79,16 @@ class KernelChainProblem(ChainProblem):
         own = sentences.astype(np.int64), rows, positions, np.ones(tokens, np.float32)
         super().__init__(sentences, own, gold, tokens, n_labels, beta, gamma)
         self.X, self.kernel, self.G = X, kernel, kernel.gram(X, X)
+        self.data = KernelChain(self.data.parts, self.data, self.G)
 
-    def _smooth(self, W: np.ndarray, rows: slice) -> np.ndarray:
-        """G W for some words."""
-        return self.G[rows] @ W[: self.n_attributes]
-
-    def _potentials(self, i: int, W: np.ndarray, gamma: float, scale: float = 1.0) -> np.ndarray:
-        a, b = int(self.sentences[i]), int(self.sentences[i + 1])
-        theta = self._theta[: self.size(i)]
-        cut = (b - a) * self.K
-        theta[:cut] = scale * self._smooth(W, slice(a, b)).reshape(-1)
-        theta[cut:] = scale * W[self.n_attributes :].reshape(-1)
-        theta[np.arange(b - a) * self.K + self.labels[a:b]] -= gamma
-        return theta
+    def anchor(self, W: np.ndarray) -> None:
+        raise UsageError("a kernel tagger cannot go on from another")
 
     def gram(self, i: int, d: np.ndarray) -> np.ndarray:
         a, b = int(self.sentences[i]), int(self.sentences[i + 1])
         out, cut = d.copy(), (b - a) * self.K
         out[:cut] = (self.G[a:b, a:b] @ d[:cut].reshape(b - a, self.K)).reshape(-1)
         return out
-
-    def norm_sq(self, i: int, d: np.ndarray) -> float:
-        return float(d @ self.gram(i, d))
 
     def sq_norm(self, W: np.ndarray) -> float:
         A, rest = W[: self.n_attributes], W[self.n_attributes :]
@@ -103,3 +103,52 @@ class KernelChainProblem(ChainProblem):
     def score_words(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
         """(words, K) unary scores of new words."""
         return self.kernel.gram(X, self.X) @ W[: self.n_attributes]
+
+
+# ---- Kernels ----------------------------------------------------------------------------------
+
+
+@verbs.oracle.implement(KernelChain)
+@njit(cache=True, nogil=True)
+def _oracle(data, i, W, scale, theta, nu):
+    _potentials(data, i, W, scale, theta)
+    return verbs.infer(data.chain.loss, data.chain.domain, theta, nu)
+
+
+@verbs.potentials.implement(KernelChain)
+@njit(cache=True, nogil=True)
+def _potentials(data, i, W, scale, theta):
+    """theta = scale s + gamma p, where s = G W on the unary parts."""
+    a, T = data.chain.sentences[i], data.chain.sentences[i + 1] - data.chain.sentences[i]
+    K, rest = W.shape[1], W[data.chain.n_attributes :].reshape(-1)
+    theta[:] = 0.0
+    for t in range(T):
+        to, similar = theta[t * K : (t + 1) * K], data.G[a + t]
+        for r in range(similar.size):
+            for k in range(K):
+                to[k] += scale * similar[r] * W[r, k]
+    for p in range(rest.size):
+        theta[T * K + p] = scale * rest[p]
+    finish(data.chain, i, theta)
+
+
+@verbs.norm_sq.implement(KernelChain)
+@njit(cache=True, nogil=True)
+def _norm_sq(data, i, d):
+    """d'Gd on the unary parts, d'd on the others."""
+    a, T = data.chain.sentences[i], data.chain.sentences[i + 1] - data.chain.sentences[i]
+    K = data.chain.anchor_words.shape[1]
+    norm = 0.0
+    for t in range(T):
+        for r in range(T):
+            for k in range(K):
+                norm += data.G[a + t, a + r] * d[t * K + k] * d[r * K + k]
+    for p in range(T * K, d.size):
+        norm += d[p] * d[p]
+    return norm
+
+
+@verbs.add.implement(KernelChain)
+@njit(cache=True, nogil=True)
+def _add(data, i, d, step, W):
+    verbs.add(data.chain, i, d, step, W)

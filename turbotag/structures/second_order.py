@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from turbotag.structures import belief_propagation, convex_bound, projective, pruning, tree
+from turbotag.structures import (
+    belief_propagation,
+    convex_bound,
+    projective,
+    pruning,
+    tree,
+    verbs,
+)
 from turbotag.structures.elementary import expectation, sigmoid
 from turbotag.structures.parts import Parts
 
@@ -111,17 +118,47 @@ def bound(
     held: what moves the split from an even one, which is then left as it is (residual 0).
     """
     p, single_root, a = domain
-    moved, rounds = (EVEN, a.rounds) if held is None else (held, 0)
-    if beta == math.inf:
-        heads = np.empty(p.cuts.size - 1, np.int32)
-        value, score, made = convex_bound.maximum(
-            scores, moved, p, single_root, rounds, False, pi, nu, heads
-        )
-        return value, made, 0.0 if held is not None or proves(value, score) else 1.0
-    value, made, residual = convex_bound.bound(
-        scores, moved, p, single_root, beta, rounds, a.damping, a.tolerance, pi, nu
+    limits = a.rounds, a.damping, a.tolerance
+    moved = EVEN if held is None else held
+    found: tuple[float, int, float] = relaxed(
+        verbs.loss_of(beta, 0.0), scores, moved, p, single_root, limits, pi, nu
     )
-    return value / beta, made, residual if held is None else 0.0
+    return found
+
+
+@verbs.verb
+def relaxed(loss, scores, moved, p, single_root, limits, pi, nu):  # type: ignore[no-untyped-def]
+    """`bound`, as kernels call it; moved: what is held, empty if nothing is; limits: the rounds,
+    damping and tolerance of an Approximation."""
+
+
+@relaxed.implement(verbs.Smooth)
+@njit(cache=True, nogil=True)
+def _relaxed_sum(loss, scores, moved, p, single_root, limits, pi, nu):
+    rounds, damping, tolerance = limits
+    value, made, residual = convex_bound.bound(
+        scores,
+        moved,
+        p,
+        single_root,
+        loss.beta,
+        0 if moved.size else rounds,
+        damping,
+        tolerance,
+        pi,
+        nu,
+    )
+    return value / loss.beta, made, 0.0 if moved.size else residual
+
+
+@relaxed.implement(verbs.Hinge)
+@njit(cache=True, nogil=True)
+def _relaxed_maximum(loss, scores, moved, p, single_root, limits, pi, nu):
+    heads = np.empty(p.cuts.size - 1, np.int32)
+    value, score, made = convex_bound.maximum(
+        scores, moved, p, single_root, 0 if moved.size else limits[0], False, pi, nu, heads
+    )
+    return value, made, 0.0 if moved.size or proves(value, score) else 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +238,8 @@ def best_tree(scores: np.ndarray, domain: Domain, heads: np.ndarray) -> tuple[fl
     return score, proves(bound, score)
 
 
-def proves(bound: float, score: float) -> bool:
+@njit(cache=True, nogil=True)
+def proves(bound, score):
     """Whether an upper bound says that no tree has a larger score."""
     return bound - score <= convex_bound.OPTIMAL * max(1.0, abs(score))
 

@@ -4,17 +4,60 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from turbotag.errors import UsageError
-from turbotag.structures import convex_bound, parts, second_order
-from turbotag.structures.arc_problem import ArcProblem, Arcs, scores_of
+from turbotag.structures import belief_propagation, convex_bound, parts, second_order, verbs
+from turbotag.structures.arc_problem import (
+    ArcProblem,
+    Arcs,
+    Trees,
+    add,
+    all_scores,
+    cost,
+    gold_stats,
+    norm_sq,
+    potentials,
+    reward,
+    scores_of,
+)
+from turbotag.structures.compiled_problem import CompiledProblem
 from turbotag.structures.parts import Parts
 from turbotag.structures.second_order import Approximation, Domain
 
 NOISE = 1e-9  # a loss nearer to 0 is 0
+
+
+class Bethe(NamedTuple):
+    """The arrays of a BetheProblem; trees: with the features and gold of all parts; tally: of the
+    oracle calls, how many there were, with a negative loss, their rounds, and how many ended
+    before the beliefs had settled."""
+
+    parts: np.ndarray
+    trees: Trees
+    all_siblings: bool
+    rounds: int
+    damping: float
+    tolerance: float
+    tally: np.ndarray
+
+
+class Bound(NamedTuple):
+    """The arrays of a BoundProblem, as of Bethe; splits: what moves the split of sentence i from an
+    even one is splits[split_cuts[i]:split_cuts[i+1]], empty while splits follow the weights."""
+
+    parts: np.ndarray
+    trees: Trees
+    all_siblings: bool
+    rounds: int
+    damping: float
+    tolerance: float
+    tally: np.ndarray
+    split_cuts: np.ndarray
+    splits: np.ndarray
 
 
 class SecondOrderProblem(ArcProblem):
@@ -38,25 +81,33 @@ class SecondOrderProblem(ArcProblem):
         super().__init__(arcs, gold, n_rows, beta, gamma, "nonprojective", single_root)
         self.structure = "second-order" if self.certified else "loopy"
         self.approximation = approximation
-        self.parts: list[Parts] = []
-        self._gold_parts: list[np.ndarray] = []
+        sizes, found = [], []
         for a, b in itertools.pairwise(arcs.sentences.tolist()):
             p = _parts(arcs, a, b, all_siblings)
             z = np.empty(parts.size(p))
             parts.indicator(gold[a:b], p, z)
-            self.parts.append(p)
-            self._gold_parts.append(np.flatnonzero(z))
-        self._size = np.array([parts.size(p) for p in self.parts])
-        self._first = np.concatenate([[0], np.cumsum(self._size)[:-1]])
-        longest = int(self._size.max())
-        self._theta, self._nu, self._z = np.empty(longest), np.empty(longest), np.empty(longest)
+            sizes.append(z.size)
+            found.append(np.flatnonzero(z))
+        self.trees = self.trees._replace(
+            parts=verbs.begins(np.array(sizes)),
+            gold_cuts=verbs.begins(np.array([g.size for g in found])),
+            gold_parts=np.concatenate(found),
+        )
+        self._all_siblings = all_siblings
         self._tally = np.zeros(4)
+        self._arrange()
 
-    def _domain(self, i: int) -> Domain:
-        return Domain(self.parts[i], self.single_root, self.approximation)
+    def _arrange(self) -> None:
+        """Make `data` of what the problem has."""
+        raise NotImplementedError
 
-    def _note(self, loss: float, rounds: int, residual: float) -> None:
-        self._tally += 1.0, loss < -NOISE, rounds, residual > self.approximation.tolerance
+    def _shared(self) -> tuple[Trees, bool, int, float, float, np.ndarray]:
+        a = self.approximation
+        return self.trees, self._all_siblings, a.rounds, a.damping, a.tolerance, self._tally
+
+    def anchor(self, W: np.ndarray) -> None:
+        self.trees = self.trees._replace(anchor=all_scores(self.trees, W))
+        self._arrange()
 
     def tally(self) -> dict[str, Any]:
         """Of the oracle calls since the last time: how many losses were negative, the mean number
@@ -74,12 +125,6 @@ class SecondOrderProblem(ArcProblem):
         self, i: int, theta: np.ndarray, beta: float | None = None
     ) -> tuple[float, np.ndarray]:
         raise UsageError("a second-order parser is trained by dca, sdca or sgd")
-
-    def gold(self, i: int) -> np.ndarray:
-        z = self._z[: self._size[i]]
-        z[:] = 0.0
-        z[self._gold_parts[i]] = 1.0
-        return z
 
     def cost_vector(self, i: int) -> np.ndarray:
         raise UsageError("a second-order parser is trained by dca, sdca or sgd")
@@ -102,15 +147,9 @@ class BetheProblem(SecondOrderProblem):
 
     certified = ""
 
-    def oracle(
-        self, i: int, W: np.ndarray, scale: float = 1.0
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        theta = self.potentials(i, W, scale)
-        nu = self._nu[: theta.size]
-        log_z, rounds, residual = second_order.bethe(theta, self._domain(i), self.beta, nu)
-        value = log_z / self.beta
-        self._note(value - theta[self._gold_parts[i]].sum(), rounds, residual)
-        return value, theta, nu
+    def _arrange(self) -> None:
+        data = Bethe(self.trees.parts, *self._shared())
+        CompiledProblem.__init__(self, data, self.beta, self.gamma)
 
 
 class BoundProblem(SecondOrderProblem):
@@ -123,72 +162,33 @@ class BoundProblem(SecondOrderProblem):
     """
 
     certified = "the convex surrogate"
+    splits: np.ndarray | None = None
 
     @property
     def moving(self) -> bool:  # type: ignore[override]
         return self.splits is None
 
-    def __init__(self, *arguments: Any, **named: Any):
-        super().__init__(*arguments, **named)
-        longest = int((self._size + 2 * np.diff(self.arcs.cuts[self.arcs.sentences])).max())
-        self._pi, self._nu = np.empty(longest), np.empty(longest)
-        self.splits: np.ndarray | None = None
-        self._split_cuts = 3 * self.arcs.cuts[self.arcs.sentences]
+    def _arrange(self) -> None:
+        arcs = self.arcs.cuts[self.arcs.sentences]
+        held = np.zeros(0) if self.splits is None else self.splits
+        data = Bound(self.trees.parts + 2 * arcs, *self._shared(), 3 * arcs, held)
+        CompiledProblem.__init__(self, data, self.beta, self.gamma)
 
     def hold(self, W: np.ndarray) -> None:
         """From now on, the splits that the rounds end with at these weights."""
-        splits = np.empty(self._split_cuts[-1])
+        splits, cuts = np.empty(self.data.split_cuts[-1]), self.data.split_cuts
         for i in range(self.n):
             _, pi, _ = self.oracle(i, W)
-            theta = self._theta[: self._size[i]]
-            moved = pi - convex_bound.apart(theta, self.parts[i])
-            splits[self._split_cuts[i] : self._split_cuts[i + 1]] = moved[: 3 * self._n_arcs(i)]
-        self.splits = splits
+            to = splits[cuts[i] : cuts[i + 1]]
+            to[:] = _uneven(_roles(self.data, i), pi)[: to.size]
+        self.restore_splits(splits)
 
     def restore_splits(self, splits: np.ndarray | None) -> None:
-        expected = (self._split_cuts[-1],), np.float64
+        expected = (self.data.split_cuts[-1],), np.float64
         if splits is not None and (splits.shape, splits.dtype) != expected:
             raise ValueError(f"splits are {splits.shape} {splits.dtype}")
         self.splits = splits
-
-    def _n_arcs(self, i: int) -> int:
-        return self.parts[i].heads.size
-
-    def size(self, i: int) -> int:
-        return int(self._size[i]) + 2 * self.parts[i].heads.size
-
-    def oracle(
-        self, i: int, W: np.ndarray, scale: float = 1.0
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        theta, size = self.potentials(i, W, scale), self.size(i)
-        pi, nu = self._pi[:size], self._nu[:size]
-        cuts = self._split_cuts
-        held = None if self.splits is None else self.splits[cuts[i] : cuts[i + 1]]
-        value, rounds, residual = second_order.bound(
-            theta, held, self._domain(i), self.beta, pi, nu
-        )
-        self._note(value - theta[self._gold_parts[i]].sum(), rounds, residual)
-        return value, pi, nu
-
-    def gold(self, i: int) -> np.ndarray:
-        return convex_bound.copies(super().gold(i), self.parts[i])
-
-    def cost(self, i: int, stats: np.ndarray) -> float:
-        return super().cost(i, convex_bound.together(stats, self.parts[i]))
-
-    def reward(self, i: int, stats: np.ndarray) -> float:
-        """The cost, and what the last call's split gives to stats whose roles differ."""
-        even = convex_bound.apart(self._theta[: self._size[i]], self.parts[i])
-        return super().reward(i, stats) + float((self._pi[: even.size] - even) @ stats)
-
-    def _over_parts(self, i: int, d: np.ndarray) -> np.ndarray:
-        return convex_bound.together(d, self.parts[i])
-
-    def mixture_step(
-        self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
-    ) -> tuple[float, float]:
-        """The closed form: what a mixture gains is not known here."""
-        return (min(max(gap / curvature, 0.0), 1.0) if curvature > 0.0 else 1.0), 0.0
+        self._arrange()
 
 
 def believed_trees(
@@ -218,3 +218,160 @@ def believed_trees(
             second_order.marginals(theta, domain, beta, mu)
             second_order.least_risk(mu, domain, out[a:b], is_projective)
     return out
+
+
+# ---- Kernels ----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sentence(data, i):
+    """The Parts of sentence i."""
+    arcs = data.trees.arcs
+    cuts = arcs.cuts[arcs.sentences[i] : arcs.sentences[i + 1] + 1]
+    return parts.parts(cuts - cuts[0], arcs.heads[cuts[0] : cuts[-1]], data.all_siblings)
+
+
+class Roles(NamedTuple):
+    """What structures/convex_bound needs of Parts to tell the roles of arcs."""
+
+    heads: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _roles(data, i):
+    arcs = data.trees.arcs
+    return Roles(arcs.heads[arcs.cuts[arcs.sentences[i]] : arcs.cuts[arcs.sentences[i + 1]]])
+
+
+@njit(cache=True, nogil=True)
+def _uneven(roles, pi):
+    """By how much a split differs from an even one. The potentials of an arc in all its roles sum
+    to its score, however they are split."""
+    E = roles.heads.size
+    theta = np.empty(pi.size - 2 * E)
+    for e in range(E):
+        theta[e] = pi[e] + pi[E + e] + pi[2 * E + e]
+    theta[E:] = pi[3 * E :]
+    return pi - convex_bound.apart(theta, roles)
+
+
+@njit(cache=True, nogil=True)
+def _note(data, i, value, theta, rounds, residual):
+    """Count an oracle call."""
+    loss, gold = value, data.trees.gold_parts
+    for g in range(data.trees.gold_cuts[i], data.trees.gold_cuts[i + 1]):
+        loss -= theta[gold[g]]
+    data.tally[0] += 1.0
+    data.tally[1] += loss < -NOISE
+    data.tally[2] += rounds
+    data.tally[3] += residual > data.tolerance
+
+
+@verbs.oracle.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _bethe(data, i, W, scale, theta, nu):
+    potentials(data.trees, i, W, scale, theta)
+    root, beta = data.trees.decoder.single_root, data.trees.loss.beta
+    log_z, rounds, residual = belief_propagation.bethe(
+        theta, _sentence(data, i), root, beta, True, data.rounds, data.damping, data.tolerance, nu
+    )
+    _note(data, i, log_z / beta, theta, rounds, residual)
+    return log_z / beta
+
+
+@verbs.oracle.implement(Bound)
+@njit(cache=True, nogil=True)
+def _bound(data, i, W, scale, pi, nu):
+    p, theta = _sentence(data, i), np.empty(data.trees.parts[i + 1] - data.trees.parts[i])
+    potentials(data.trees, i, W, scale, theta)
+    held = data.splits
+    if held.size:
+        held = held[data.split_cuts[i] : data.split_cuts[i + 1]]
+    limits = data.rounds, data.damping, data.tolerance
+    root = data.trees.decoder.single_root
+    value, made, residual = second_order.relaxed(
+        data.trees.loss, theta, held, p, root, limits, pi, nu
+    )
+    _note(data, i, value, theta, made, residual)
+    return value
+
+
+@verbs.potentials.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _potentials(data, i, W, scale, theta):
+    potentials(data.trees, i, W, scale, theta)
+
+
+@verbs.gold.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _gold(data, i, z):
+    gold_stats(data.trees, i, z)
+
+
+@verbs.gold.implement(Bound)
+@njit(cache=True, nogil=True)
+def _gold_roles(data, i, z):
+    parts = np.empty(data.trees.parts[i + 1] - data.trees.parts[i])
+    gold_stats(data.trees, i, parts)
+    z[:] = convex_bound.copies(parts, _roles(data, i))
+
+
+@verbs.cost.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _cost(data, i, mu):
+    return cost(data.trees, i, mu)
+
+
+@verbs.cost.implement(Bound)
+@njit(cache=True, nogil=True)
+def _cost_roles(data, i, mu):
+    return cost(data.trees, i, convex_bound.together(mu, _roles(data, i)))
+
+
+@verbs.reward.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _reward(data, i, theta, mu):
+    return reward(data.trees, i, theta, mu)
+
+
+@verbs.reward.implement(Bound)
+@njit(cache=True, nogil=True)
+def _reward_roles(data, i, pi, mu):
+    """The cost, and what the split of the potentials pi gives to stats whose roles differ."""
+    roles = _roles(data, i)
+    together, uneven = convex_bound.together(mu, roles), _uneven(roles, pi)
+    total = reward(data.trees, i, together, together)
+    for p in range(mu.size):
+        total += uneven[p] * mu[p]
+    return total
+
+
+@verbs.norm_sq.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _norm_sq(data, i, d):
+    return norm_sq(data.trees, i, d)
+
+
+@verbs.norm_sq.implement(Bound)
+@njit(cache=True, nogil=True)
+def _norm_sq_roles(data, i, d):
+    return norm_sq(data.trees, i, convex_bound.together(d, _roles(data, i)))
+
+
+@verbs.add.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _add(data, i, d, step, W):
+    add(data.trees, i, d, step, W)
+
+
+@verbs.add.implement(Bound)
+@njit(cache=True, nogil=True)
+def _add_roles(data, i, d, step, W):
+    add(data.trees, i, convex_bound.together(d, _roles(data, i)), step, W)
+
+
+@verbs.mixture_step.implement(Bound)
+@njit(cache=True, nogil=True)
+def _mixture_step(data, i, mu, nu, gap, curvature, search):
+    """The closed form: what a mixture gains is not known here."""
+    return (min(max(gap / curvature, 0.0), 1.0) if curvature > 0.0 else 1.0), 0.0

@@ -118,6 +118,18 @@ def gram(rows, positions, values, a, b, d, out):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def shrink(rows, a, b, V, threshold, W):
+    """W[row] = soft(V[row], threshold) for the rows a..b-1, where equal ones stand together."""
+    K = W.shape[1]
+    for o in range(a, b):
+        if o > a and rows[o] == rows[o - 1]:
+            continue
+        v, w = V[rows[o]], W[rows[o]]
+        for k in range(K):
+            w[k] = max(v[k] - threshold, 0.0) + min(v[k] + threshold, 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def settle(rows, a, b, W, D, now, last):
     """W[row] -= (now - last[row]) * D[row] for the rows of an instance: delayed dense updates."""
     K = W.shape[1]

@@ -1,0 +1,39 @@
+"""Accelerated SDCA: its certificate is of the original problem, and it wins where it should."""
+
+import numpy as np
+import pytest
+
+from tests.arc_problems import arc_problem
+from tests.problems import chain_problem
+from turbotag.optim.algorithms import algorithm
+from turbotag.optim.run import Limits, run
+from turbotag.optim.trace import Trace
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("make", [chain_problem, arc_problem])
+@pytest.mark.parametrize("kappa", [0.0, 8.0])
+def test_the_running_dual_of_accelerated_sdca_is_that_of_the_original_problem(make, kappa):
+    opt = algorithm("sdca-accelerated")(make(gamma=1.0), 0.002, rng(), kappa=kappa)
+    for _ in range(20):
+        opt.epoch()
+        running, weights = opt.dual, opt.weights().copy()
+        certificate = opt.certify()
+        assert certificate.gap >= -1e-9
+        assert certificate.dual == pytest.approx(running, abs=1e-10)
+        opt.finish()
+        np.testing.assert_allclose(opt.weights(), weights, atol=1e-9)
+    assert opt.kappa[0] > 0.0
+
+
+@pytest.mark.parametrize("make", [chain_problem, arc_problem])
+def test_acceleration_pays_where_lambda_is_small(make):
+    epochs = {}
+    for name in ("sdca", "sdca-accelerated"):
+        opt = algorithm(name)(make(beta=3.0, gamma=1.0), 0.002, rng())
+        run(opt, Limits(3000, 1e-7), Trace())
+        epochs[name] = opt.oracle_calls
+    assert epochs["sdca-accelerated"] < 0.5 * epochs["sdca"]

@@ -1,0 +1,187 @@
+"""Pipelines from one treebank: all columns from raw text, one file, resumed stage by stage."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from turbotag.corpus.reader import read
+from turbotag.errors import DataError, UsageError
+from turbotag.models import combining
+from turbotag.models.bundle import load_bundle, save_bundle
+from turbotag.models.pipeline import load, models_of
+from turbotag.models.prediction import predict
+from turbotag.storage import store
+from turbotag.training import pipeline as module
+from turbotag.training import train
+from turbotag.training.options import options_for
+
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+DEV, TEST = (str(DEMO / f"{part}.conllu") for part in ("dev", "test"))
+SMALL = {"jackknife": 2, "supertags": 0}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pipelines")
+
+
+@pytest.fixture(scope="module")
+def clusters(folder):
+    path = folder / "clusters.tsv"
+    words = sorted({w.lower() for w in read(DEV).strings(1)})
+    rows = [*words, *(f"word{n}" for n in range(3000))]
+    path.write_text("".join(f"{w}\t{n % 64:06b}\n" for n, w in enumerate(rows)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def whole(folder, clusters):
+    said, path = [], str(folder / "whole")
+    options = options_for("pipeline", DEV, TEST, clusters={"own": clusters}, **SMALL)
+    pipeline, header = train(options, path, echo=said.append)
+    return pipeline, header, path, said
+
+
+def predicted(model, text):
+    out = io.BytesIO()
+    predict(model, text if isinstance(text, bytes) else text.encode(), out)
+    return out.getvalue()
+
+
+def test_all_columns_from_raw_text(whole):
+    pipeline, header, path, said = whole
+    assert [line for line in said if line.startswith("====")] == [
+        f"==== stage {n} of 5: {name} ===="
+        for n, name in enumerate(("tokenize", "upos", "lemma", "parse", "ner"), 1)
+    ]
+    text = "Ada Castell found the old lamp. It waits."
+    data = predicted(pipeline, text)
+    assert data == predicted(load(path), text)
+    block = read(data)
+    for column in (1, 2, 3, 6, 7):
+        assert block.filled(column).all()
+    assert b"NER=B-PER" in data
+    scores = header["scores"]["dev, raw text"]
+    assert scores["Words"] > 0.95
+    assert scores["LAS"] > 0.5
+    assert any(line.startswith("dev, from raw text: Tokens") for line in said)
+
+
+def test_tagged_input_keeps_its_words(whole):
+    pipeline = whole[0]
+    block = read(predicted(pipeline, Path(TEST).read_bytes()))
+    assert block.strings(1) == read(TEST).strings(1)
+
+
+def test_arrays_of_several_stages_are_stored_once(whole):
+    header, models = load_bundle(whole[2])
+    assert {name.split("/")[0] for name in header["shared"]} >= {"parse"}
+    for model in (models["upos"], models["parse"]):
+        assert [resource.name for resource in model.resources] == ["own"]
+
+
+def test_resumed_stage_by_stage_to_the_same_bytes(tmp_path, monkeypatch, clusters, whole):
+    options = options_for("pipeline", DEV, TEST, clusters={"own": clusters}, **SMALL)
+    path, said = str(tmp_path / "m"), []
+
+    def stop(*given, **named):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train_parser", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(options, path)
+    stages = ["lemma", "lemma0", "lemma1", "tokenize", "upos", "upos0", "upos1"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"m.{s}.checkpoint" for s in stages]
+    monkeypatch.setattr(module, "train_tokenizer", stop)
+    train(options, path, echo=said.append, resume=True)
+    assert sum("done before" in line for line in said) == 7
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+    assert Path(path).read_bytes() == Path(whole[2]).read_bytes()
+
+
+def test_columns_that_no_stage_fills_are_not_read(folder):
+    """Tags of the file that new text will not have must not be learned from."""
+    options = options_for("pipeline", DEV, stages=("upos", "parse"), **SMALL)
+    pipeline, _ = train(options)
+    parser = pipeline.models[-1]
+    assert "lemma" not in "".join(parser.header["templates"].values())
+    assert parser.header["tags"] == "2-fold predicted"
+    assert pipeline.tokenizer is None
+
+
+TREE = "1\t{}\t{}\t{}\t_\t_\t0\troot\t_\t_\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "words"),
+    [
+        (b"a N\n", {}, "is columns; a pipeline is learned from CoNLL-U"),
+        (TREE.format("a", "_", "X"), {"stages": ("lemma",)}, "needs a column LEMMA"),
+        (TREE.format("a", "_", "X"), {"stages": ("ner",)}, "needs --ner FILE"),
+        (TREE.format("a", "_", "X"), {}, "too few for 2 folds"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(text, given, words):
+    data = text if isinstance(text, bytes) else text.encode()
+    with pytest.raises((DataError, UsageError), match=words):
+        train(options_for("pipeline", data, **(SMALL | given)))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"stages": ("tags",)}, "stages are tokenize, upos"),
+        ({"ner_dev": "x"}, "--ner-dev needs --ner"),
+        ({"jackknife": 1}, "2 folds or more"),
+        ({"heads": 0}, "heads is 0"),
+    ],
+)
+def test_wrong_options(given, words):
+    with pytest.raises(UsageError, match=words):
+        options_for("pipeline", DEV, **given)
+
+
+def test_one_sentence_without_folds():
+    """A label seen once, no lemmas, no features, no multiword tokens, an empty node."""
+    text = "# text = Yes\n1\tYes\t_\tINTJ\t_\t_\t0\troot\t_\t_\n1.1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    options = options_for("pipeline", text.encode(), jackknife=0, supertags=0)
+    data = predicted(train(options)[0], "Yes").decode()
+    assert "1\tYes\t_\tINTJ\t_\t_\t0\troot" in data
+
+
+def test_combine(whole, folder, tmp_path):
+    path, own = whole[2], str(tmp_path / "own.model")
+    models_of(path)["ner"].save(str(tmp_path / "entities.model"))
+    given = (path, str(tmp_path / "entities.model"))
+    assert combining.combine(given, own) == ["tokenize", "upos", "lemma", "parse", "entities"]
+    text = "Ada Castell found the old lamp."
+    assert predicted(load(own), text) == predicted(load(path), text)
+    parser, tagger = (str(tmp_path / name) for name in ("parse.model", "upos.model"))
+    models_of(path)["parse"].save(parser)
+    models_of(path)["upos"].save(tagger)
+    with pytest.raises(UsageError, match="reads upos, which only a later model gives"):
+        combining.combine((parser, tagger), own)
+
+
+def test_damaged_files_are_refused(whole, tmp_path):
+    header, arrays = store.load_file(whole[2], "pipeline")
+    stage = {"name": "x", "kind": "tagger", "header": {"task": "pos"}}
+    for wrong in (
+        {"stages": [stage]},
+        {"stages": [*header["stages"], {**stage, "kind": "cook"}]},
+        {"stages": [{**header["stages"][1], "kind": "parser"}]},
+        {"shared": {"upos/lows": "nowhere"}, "stages": header["stages"][1:2]},
+        {"stages": "x"},
+    ):
+        path = str(tmp_path / "m")
+        few = {n: a for n, a in arrays.items() if n != "upos/lows"}
+        store.save_file(path, "pipeline", header | wrong, few)
+        with pytest.raises(DataError, match="m: is damaged"):
+            load(path)
+    save_bundle(str(tmp_path / "empty"), {}, {k: header[k] for k in ("task", "command")})
+    with pytest.raises(DataError, match="is damaged"):
+        load(str(tmp_path / "empty"))
+    assert np.isfinite(list(whole[1]["scores"]["dev, raw text"].values())).all()

@@ -1,0 +1,232 @@
+"""A shard: some sentences of a problem, their dual variables, and steps of SDCA on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from turbotag.distributed import changes
+from turbotag.distributed.changes import Piece, keep
+from turbotag.lean import kernel
+from turbotag.optim.epochs import dot, scratch
+from turbotag.optim.sampling import Sampler, draw, update
+from turbotag.optim.sdca import block_update, is_gap
+from turbotag.structures.verbs import add, gold, oracle, reward, rows_of
+
+ROUNDS = 16  # of an epoch
+
+
+class Duals(NamedTuple):
+    """mu and h of the compact dual (optim/sdca), and block gaps, of the instances of a data."""
+
+    mu: np.ndarray
+    h: np.ndarray
+    gaps: np.ndarray
+
+
+class Blocks(NamedTuple):
+    """What the blocks of a round were before it: numbers, stats one after another, h."""
+
+    own: np.ndarray
+    mu: np.ndarray
+    h: np.ndarray
+
+
+@dataclass
+class Report:
+    """Of a round: (instance, block gap, value) of the last step; gain: n times what the dual gains
+    but for its quadratic term; linear, square: W'd and |d|^2 of the change d of the weights."""
+
+    last: tuple[int, float, float]
+    gain: float
+    linear: float
+    square: float
+
+
+class Shard:
+    """own: the numbers of its instances in `data`; n: how many all shards have; duals: written to,
+    where several shards of a process may share the arrays."""
+
+    def __init__(
+        self,
+        data: Any,
+        own: np.ndarray,
+        n: int,
+        lam: float,
+        W: np.ndarray,
+        sampler: Sampler,
+        duals: Duals,
+        S: int,
+    ):
+        self.data, self.own, self.n, self.lam = data, own, n, lam
+        self.V, self.sampler, self.duals, self.S = W.copy(), sampler, duals, S
+        self.steps = -(-own.size // ROUNDS)  # of a round
+        sizes = np.sort(np.diff(data.parts)[own])[::-1]
+        room = int(sizes[: self.steps].sum())
+        self.before = Blocks(np.empty(self.steps, np.int64), np.empty(room), np.empty(self.steps))
+        self.mine = np.full(own.size, -1, np.int64)  # where a block of the round stands in before
+        counts = np.sort([_row_count(data, int(i)) for i in own])[::-1]
+        self.kept = changes.nothing_kept(W.shape, int(counts[: self.steps].sum()))
+        self.place = np.full(-(-W.shape[0] // S), -1, np.int64)
+        self.touched = 0
+
+    def start(self) -> None:
+        """The dual variables at the gold answers."""
+        _start(self.data, self.own, *self.duals)
+        self.sampler.fill(self.duals.gaps[self.own])
+
+    def begin_epoch(self, seed: int, fresh: bool) -> None:
+        """Draw what the epoch needs of random numbers; fresh: every instance once."""
+        rng, m = np.random.default_rng(seed), self.own.size
+        self.draws = rng.random((m, 2))
+        self.first = rng.permutation(m) if fresh else np.zeros(0, np.int64)
+
+    def round(self, number: int, sigma: float) -> tuple[Report, list[Piece]]:
+        """Steps number of ROUNDS of the epoch, against the weights plus sigma times its change; the
+        change comes in pieces, by the shards that merge them."""
+        at = slice(number * self.steps, (number + 1) * self.steps)
+        i, gap, value, self.touched, gain = _round(
+            self.data,
+            self.own,
+            self.lam * self.n / sigma,
+            self.first[at],
+            self.draws[at],
+            self.sampler.weights,
+            self.duals,
+            self.V,
+            self.kept,
+            self.before,
+            self.mine,
+        )
+        pieces, linear, square = changes.cut(self.kept, self.V, sigma, self.S)
+        return Report((i, gap, value), gain, linear, square), pieces
+
+    def merge(self, pieces: list[Piece]) -> tuple[Piece, float]:
+        return changes.merge(pieces, self.place)
+
+    def settle(self, t: float, merged: list[Piece]) -> None:
+        """Go t of the way: the blocks of the round, and the weights by the sums of all shards."""
+        _retreat(self.data, t, self.touched, self.duals, self.before, self.mine)
+        for piece in merged:
+            changes.add_rows(self.kept, self.V, t, *piece)
+        changes.forget(self.kept)
+
+    def full_pass(self) -> tuple[np.ndarray, np.ndarray]:
+        """(losses, rewards) of its instances at the present weights; block gaps are refreshed."""
+        losses, rewards = np.empty(self.own.size), np.empty(self.own.size)
+        _full_pass(self.data, self.own, self.V, self.duals, losses, rewards)
+        self.sampler.fill(self.duals.gaps[self.own])
+        return losses, rewards
+
+    def weights_of_duals(self) -> np.ndarray:
+        """Its part of w(alpha)."""
+        W = np.zeros_like(self.V)
+        _weights(self.data, self.own, 1.0 / (self.lam * self.n), self.duals.mu, W)
+        return W
+
+    def set_weights(self, W: np.ndarray) -> None:
+        self.V[:] = W
+
+    def weights(self) -> np.ndarray:
+        return self.V
+
+    def gaps(self) -> float:
+        """The sum of its block gaps, each as last seen."""
+        return float(self.duals.gaps[self.own].sum())
+
+
+# ---- Kernels ----------------------------------------------------------------------------------
+
+
+@kernel
+def _row_count(data, i):
+    return rows_of(data, i).size
+
+
+@kernel
+def _start(data, own, mu, h, gaps):
+    for i in own:
+        gold(data, i, mu[data.parts[i] : data.parts[i + 1]])
+        h[i], gaps[i] = 0.0, 1.0
+
+
+@kernel
+def _round(data, own, scale, first, draws, weights, duals, V, kept, before, mine):
+    """((instance, block gap, value) of the last step, number of blocks, gain).
+
+    The subproblem of a shard (Ma et al. 2015, equation 9) is the dual with own changes of the
+    weights counted sigma times: SDCA on it is SDCA with lambda n / sigma in place of lambda n.
+    """
+    memory, m, at, i, gap, value = scratch(data.parts), 0, 0, 0, 0.0, 0.0
+    for t in range(draws.shape[0]):
+        local = first[t] if first.size else draw(weights, draws[t, 0], draws[t, 1])
+        i = own[local]
+        if mine[local] < 0:
+            block = duals.mu[data.parts[i] : data.parts[i + 1]]
+            for p in range(block.size):
+                before.mu[at + p] = block[p]
+            before.own[m], before.h[m], mine[local] = local, duals.h[i], m
+            at += block.size
+            m += 1
+        keep(data, i, V, kept)
+        gap, value, _ = block_update(data, i, scale, memory, duals.mu, duals.h, V, V, None)
+        if not is_gap(gap, value):
+            break
+        duals.gaps[i] = gap
+        update(weights, local, gap)
+    gain, at = 0.0, 0
+    for b in range(m):
+        i = own[before.own[b]]
+        now = duals.mu[data.parts[i] : data.parts[i + 1]]
+        old = before.mu[at : at + now.size]
+        gain += duals.h[i] - before.h[b] + reward(data, i, now, now) - reward(data, i, old, old)
+        at += now.size
+        mine[before.own[b]] = i
+    return i, gap, value, m, gain
+
+
+@kernel
+def _retreat(data, t, touched, duals, before, mine):
+    """mu <- (1-t) old + t mu, and h, for the blocks of a round. Entropy is concave: h stays a lower
+    bound."""
+    at = 0
+    for b in range(touched):
+        local = before.own[b]
+        i = mine[local]
+        mine[local] = -1
+        now = duals.mu[data.parts[i] : data.parts[i + 1]]
+        if t < 1.0:
+            for p in range(now.size):
+                now[p] = before.mu[at + p] + t * (now[p] - before.mu[at + p])
+            duals.h[i] = before.h[b] + t * (duals.h[i] - before.h[b])
+        at += now.size
+
+
+@kernel
+def _full_pass(data, own, W, duals, losses, rewards):
+    """As certify_dual of optim/certificate."""
+    memory = scratch(data.parts)
+    for m in range(own.size):
+        i = own[m]
+        size = data.parts[i + 1] - data.parts[i]
+        theta, nu, z = memory[:size], memory[size : 2 * size], memory[2 * size : 3 * size]
+        mu = duals.mu[data.parts[i] : data.parts[i + 1]]
+        value = oracle(data, i, W, 1.0, theta, nu)
+        gold(data, i, z)
+        losses[m] = value - dot(theta, z)
+        rewards[m] = duals.h[i] + reward(data, i, theta, mu)
+        duals.gaps[i] = value - duals.h[i] - dot(theta, mu)
+
+
+@kernel
+def _weights(data, own, step, mu, W):
+    memory = scratch(data.parts)
+    for i in own:
+        a, b = data.parts[i], data.parts[i + 1]
+        z = memory[: b - a]
+        gold(data, i, z)
+        for p in range(b - a):
+            z[p] -= mu[a + p]
+        add(data, i, z, step, W)

@@ -1,0 +1,1 @@
+"""What a pipeline found in texts: plain objects, and what other libraries make of them."""

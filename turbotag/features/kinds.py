@@ -1,0 +1,61 @@
+"""All kinds of resources, and those of a model file. A new kind is a file and a line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from turbotag.errors import UsageError
+from turbotag.features.clusters import Clusters
+from turbotag.features.gazetteer import Gazetteer
+from turbotag.features.resources import Arrays, Resource
+
+# By the name of the option that gives their files, which is their entry in a model's header too.
+KINDS: dict[str, type[Resource]] = {"gazetteers": Gazetteer, "clusters": Clusters}
+
+
+def read_resources(files: dict[str, dict[str, Any]]) -> list[Resource]:
+    """Those of files, by kind and by name."""
+    return [
+        cls.read(name, path)
+        for entry, cls in KINDS.items()
+        for name, path in sorted(files.get(entry, {}).items())
+    ]
+
+
+def kept_resources(old: list[Resource], new: list[Resource]) -> list[Resource]:
+    """Those of a model to go on from, and new ones; a new gazetteer of the same name takes the
+    place of an old one, but other clusters would change what the model's weights mean."""
+    for r in old:
+        for other in new:
+            same = (r.kind, r.name) == (other.kind, other.name)
+            if same and isinstance(r, Clusters) and not r.same(other):
+                raise UsageError(
+                    f"--init has other clusters {r.name!r}: leave them out, or choose another name"
+                )
+    found = {(r.kind, r.name): r for r in (*old, *new)}
+    return [found[each] for cls in KINDS.values() for each in sorted(found) if each[0] == cls.kind]
+
+
+def resource_names(resources: list[Resource]) -> dict[str, list[str]]:
+    """Entries of a model's header."""
+    return {
+        entry: [r.name for r in resources if isinstance(r, cls)] for entry, cls in KINDS.items()
+    }
+
+
+def resource_arrays(resources: list[Resource]) -> Arrays:
+    """Arrays of a model file."""
+    return {
+        f"{r.prefix}.{r.name}.{array}": values
+        for r in resources
+        for array, values in r.arrays().items()
+    }
+
+
+def load_resources(header: dict[str, Any], arrays: Arrays) -> list[Resource]:
+    """Those that a model's header names; ValueError if their arrays are damaged."""
+    return [
+        cls.load(name, {a: arrays[f"{cls.prefix}.{name}.{a}"] for a in cls.layout})
+        for entry, cls in KINDS.items()
+        for name in header.get(entry, [])
+    ]

@@ -1,0 +1,115 @@
+"""Resources: what a model knows of words beside its training data, for templates to read.
+
+A gazetteer is a list of names, read by templates as `gaz`; word clusters are paths in a tree of
+words, read as `cluster` (the whole path), `cluster4`, `cluster10` (its first bits). A template that
+names a kind, as `gaz[0]` does, stands for one template for each resource of that kind that there
+is; `gaz:country[0]` and `cluster4:en[0]` name one resource.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from turbotag.corpus.reader import Source
+from turbotag.errors import DataError
+
+Arrays = dict[str, np.ndarray]
+_COLUMN = re.compile(r"(gaz|cluster(?:[1-9]\d?)?)(?::([\w:-]+))?")
+
+
+class Resource(ABC):
+    """One resource: it gives each word of a text a number, and each number a value to be read.
+
+    kind: as templates name it; prefix: of its arrays in a model file; layout: their types and
+    shapes there, as models/checks.expect takes them.
+    """
+
+    kind: ClassVar[str]
+    prefix: ClassVar[str]
+    layout: ClassVar[dict[str, tuple[str, tuple[int | None, ...]]]]
+    name: str
+
+    @classmethod
+    @abstractmethod
+    def read(cls, name: str, path: Source) -> Resource:
+        """From a user's file; DataError with the file and the line if it cannot be."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, name: str, arrays: Arrays) -> Resource:
+        """From the arrays of a model file; ValueError if they are damaged."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """What `load` takes."""
+
+    @property
+    @abstractmethod
+    def types(self) -> Callable[[list[str]], np.ndarray]:
+        """What there is to know of words without regard to those around them, (words,)."""
+
+    @abstractmethod
+    def numbers(self, types: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """(tokens,) int32 from `types` of each word of sentences; 0 for none."""
+
+    @abstractmethod
+    def values(self, column: str) -> list[str]:
+        """What a template that reads `column` sees, by number; number 0 keeps it from firing."""
+
+
+def kind_of(column: str) -> str:
+    """The kind of resource that a column of a template stands for, '' if it is one of the file."""
+    match = _COLUMN.fullmatch(column)
+    return match[1].rstrip("0123456789") if match else ""
+
+
+def name_of(column: str) -> str:
+    """The resource that it names, '' if it stands for all of its kind."""
+    match = _COLUMN.fullmatch(column)
+    return (match[2] or "") if match else ""
+
+
+def depth_of(column: str) -> int:
+    """4 for cluster4, 0 for cluster."""
+    match = _COLUMN.fullmatch(column)
+    digits = match[1].lstrip("abcdefghijklmnopqrstuvwxyz") if match else ""
+    return int(digits or 0)
+
+
+def find(column: str, resources: Iterable[Resource]) -> Resource:
+    """The resource that a column names."""
+    for resource in resources:
+        if (resource.kind, resource.name) == (kind_of(column), name_of(column)):
+            return resource
+    what = {"gaz": "gazetteer", "cluster": "clusters"}[kind_of(column)]
+    raise DataError(f"the templates need {what} {name_of(column)!r}, which is not given")
+
+
+T = TypeVar("T")
+
+
+def expand(
+    templates: Iterable[T],
+    columns: Callable[[T], Iterable[str]],
+    renamed: Callable[[T, Mapping[str, str]], T],
+    resources: list[Resource],
+) -> list[T]:
+    """Each template that names a kind of resource, once for each resource of the kind.
+
+    columns: those that a template reads; renamed: a template with other names of some columns.
+    """
+    out: list[T] = []
+    for template in templates:
+        general = [c for c in dict.fromkeys(columns(template)) if kind_of(c) and not name_of(c)]
+        kinds = list(dict.fromkeys(map(kind_of, general)))
+        names = [[r.name for r in resources if r.kind == kind] for kind in kinds]
+        for chosen in product(*names):
+            named = dict(zip(kinds, chosen, strict=True))
+            out.append(renamed(template, {c: f"{c}:{named[kind_of(c)]}" for c in general}))
+    return out

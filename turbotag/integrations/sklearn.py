@@ -1,0 +1,404 @@
+"""A linear-chain CRF as an estimator of scikit-learn, with the interface of sklearn-crfsuite.
+
+Nothing here imports scikit-learn: an estimator is an object with `fit`, `get_params` and
+`set_params`, and scikit-learn itself asks for the rest (`__sklearn_tags__`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from turbotag.api import Tagger, Tokens
+from turbotag.corpus import lists
+from turbotag.errors import ArgumentError, UsageError, did_you_mean
+
+Labels = Sequence[Sequence[str]]
+
+ELASTIC = (None, "lbfgs", "sdca", "owl-qn")  # what can have c1, as in CRFsuite
+# CRFsuite's algorithms: what does here what each does there, and its loss
+TRANSLATED = {
+    "lbfgs": ("sdca", "crf"),
+    "l2sgd": ("sdca", "crf"),
+    "pa": ("dca", "svm"),
+    "ap": ("perceptron", "perceptron"),
+}
+CONVEX = ("lbfgs", "l2sgd")
+OWN_STOP = "training here ends at a proven gap: stop_gap and max_iterations say when"
+REFUSED = {
+    "min_freq": "every feature has weights here; leave out rare ones when you make features",
+    "num_memories": OWN_STOP,
+    "epsilon": OWN_STOP,
+    "period": OWN_STOP,
+    "delta": OWN_STOP,
+    "linesearch": OWN_STOP,
+    "max_linesearch": OWN_STOP,
+    "calibration_eta": "sdca has no learning rate",
+    "calibration_rate": "sdca has no learning rate",
+    "calibration_samples": "sdca has no learning rate",
+    "calibration_candidates": "sdca has no learning rate",
+    "calibration_max_trials": "sdca has no learning rate",
+    "variance": "AROW is not among the algorithms here",
+    "trainer_cls": "there is no trainer beside the estimator here",
+    "model_filename": "CRFsuite's model files cannot be read; save the estimator by joblib, or "
+    "crf.tagger_.save(path), and load that by turbotag.load",
+}
+# parameters of `pa`, and the values that its step min{c, loss / |gradient|^2} stands for
+PASSIVE_AGGRESSIVE = {"pa_type": 1, "error_sensitive": True, "averaging": True}
+
+
+class CRF:
+    """A linear-chain CRF for those who come from sklearn-crfsuite: its parameters, methods and
+    attributes, and an estimator of scikit-learn.
+
+        crf = turbotag.CRF(algorithm="lbfgs", c2=0.1, max_iterations=100)
+        crf.fit(X_train, y_train)
+        crf.predict(X_test)
+
+    X is a list of sentences, a sentence a list of tokens, y the labels of the tokens. A token is a
+    dict of features in python-crfsuite's meaning, a list of feature names, or a word (str), of
+    which `template` makes features; all tokens are of one kind. A sentence without tokens has no
+    labels. clone, cross_val_score, cross_val_predict, GridSearchCV, Pipeline and joblib take it;
+    scikit-learn need not be installed.
+
+    `crf.tagger_` is the trained `turbotag.Tagger`, whose `save` writes what `turbotag predict`
+    reads; `crf.training_log_` has a dict for each pass: epoch, seconds, primal, dual, gap, dev.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        min_freq: float | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        num_memories: int | None = None,
+        epsilon: float | None = None,
+        period: int | None = None,
+        delta: float | None = None,
+        linesearch: str | None = None,
+        max_linesearch: int | None = None,
+        calibration_eta: float | None = None,
+        calibration_rate: float | None = None,
+        calibration_samples: int | None = None,
+        calibration_candidates: int | None = None,
+        calibration_max_trials: int | None = None,
+        pa_type: int | None = None,
+        c: float | None = None,
+        error_sensitive: bool | None = None,
+        averaging: bool | None = None,
+        variance: float | None = None,
+        gamma: float | None = None,
+        verbose: bool = False,
+        model_filename: str | None = None,
+        keep_tempfiles: bool = False,
+        trainer_cls: Any = None,
+        *,
+        loss: str | None = None,
+        beta: float | None = None,
+        C: float | None = None,
+        stop_gap: float | str | None = None,
+        order: int | None = None,
+        template: str | None = None,
+        patience: int | None = None,
+        seed: int | None = None,
+        label_cost: dict[str, float] | None = None,
+    ):
+        """Parameters of sklearn-crfsuite come first, in its order; None is the default.
+
+        - algorithm: what is minimised, and how. "lbfgs", the default, and "l2sgd" are CRFsuite's
+          ways to the smallest regularized negative log-likelihood; that minimum is one point, and
+          here `sdca` finds it, with a proof of how near it came (`certificate_`). "ap" is the
+          averaged perceptron, "pa" passive-aggressive learning of type I on the hinge loss (`dca`
+          here); "arow" is refused. Other names are those of `turbotag train --algorithm`.
+        - c2: weight of the squared norm, c2 |w|^2 beside the sum of the losses; 1 by default.
+        - c1: weight of the absolute norm, c1 |w|_1, for "lbfgs" (`sdca` and `owl-qn` have it too):
+          many weights are 0 then, and are not stored.
+        - max_iterations: passes over the data, at most; training ends before, at `stop_gap`.
+        - c: the largest step of "pa"; 1 by default.
+        - all_possible_states, all_possible_transitions: accepted; every feature always has a weight
+          for every label here, and so has every pair of labels.
+        - pa_type, error_sensitive, averaging: accepted with CRFsuite's defaults only.
+        - verbose: show a line for each pass on standard error.
+        - keep_tempfiles: accepted; there are no such files.
+        - gamma: AROW's there, weight of the cost in the loss here.
+        - all others are refused, with the reason.
+
+        Parameters of turbotag:
+
+        - loss: crf, softmax-margin, svm or perceptron; by default that of the algorithm; beta,
+          gamma: inverse temperature and weight of the cost, for any loss between those;
+        - C: weight of the losses, C = 1 / (2 c2);
+        - stop_gap: the certified duality gap to stop at, such as 1e-4 or "1%";
+        - order: of the chain, 1 or 2;
+        - template: of words, a shipped set of templates or a file;
+        - patience: passes without a better result on X_dev, after which training ends;
+        - seed: of all that is drawn;
+        - label_cost: what a mistake costs where a label is right, such as {"B-ORG": 3}, in a loss
+          with a cost, which is softmax-margin then.
+        """
+        self.algorithm = algorithm
+        self.min_freq = min_freq
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.num_memories = num_memories
+        self.epsilon = epsilon
+        self.period = period
+        self.delta = delta
+        self.linesearch = linesearch
+        self.max_linesearch = max_linesearch
+        self.calibration_eta = calibration_eta
+        self.calibration_rate = calibration_rate
+        self.calibration_samples = calibration_samples
+        self.calibration_candidates = calibration_candidates
+        self.calibration_max_trials = calibration_max_trials
+        self.pa_type = pa_type
+        self.c = c
+        self.error_sensitive = error_sensitive
+        self.averaging = averaging
+        self.variance = variance
+        self.gamma = gamma
+        self.verbose = verbose
+        self.model_filename = model_filename
+        self.keep_tempfiles = keep_tempfiles
+        self.trainer_cls = trainer_cls
+        self.loss = loss
+        self.beta = beta
+        self.C = C
+        self.stop_gap = stop_gap
+        self.order = order
+        self.template = template
+        self.patience = patience
+        self.seed = seed
+        self.label_cost = label_cost
+
+    # ---- What scikit-learn asks for --------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the constructor; deep: of no meaning here, no parameter has its own."""
+        return {name: getattr(self, name) for name in _names()}
+
+    def set_params(self, **params: Any) -> CRF:
+        """Set parameters of the constructor by name."""
+        for name, value in params.items():
+            if name not in _names():
+                known = did_you_mean(name, _names())
+                raise ArgumentError(f"CRF has no parameter {name!r}{known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(CRF).parameters
+        given = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default
+        ]
+        return f"CRF({', '.join(given)})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        reads = InputTags(two_d_array=False, string=True, dict=True)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True), input_tags=reads)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "tagger_")
+
+    # ---- Training --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Sequence[Tokens],
+        y: Labels,
+        X_dev: Sequence[Tokens] | None = None,
+        y_dev: Labels | None = None,
+        sample_weight: Sequence[float] | None = None,
+    ) -> CRF:
+        """Train on sentences and the labels of their tokens.
+
+        sample_weight: how often each sentence counts in the loss; 2 is the sentence twice.
+        X_dev, y_dev: held-out sentences; the pass that is best on them is kept.
+        """
+        if (X_dev is None) != (y_dev is None):
+            raise UsageError("X_dev and y_dev go together: give both or none")
+        if sample_weight is not None and len(sample_weight) == len(X):
+            sample_weight = [w for w, tokens in zip(sample_weight, X, strict=True) if len(tokens)]
+        X, y = _with_tokens(X, y)
+        own = lists.weighed(X, y, sample_weight)
+        n = sum(own[2]) or len(own[0])
+        tagger = Tagger("pos", calibration=False, **self._options(n))
+        dev = None if X_dev is None or y_dev is None else _with_tokens(X_dev, y_dev)
+        self.tagger_ = tagger.fit(X, y, dev, self.verbose, sample_weight=sample_weight)
+        self.training_log_ = list(tagger.history)
+        return self
+
+    def _options(self, n: float) -> dict[str, Any]:
+        """The parameters as options of `Tagger`, for a training of n sentences."""
+        self._check()
+        name = self.algorithm or "lbfgs"
+        algorithm, loss = TRANSLATED.get(name, (name, "crf"))
+        if {self.beta, self.gamma} == {None}:
+            usual = "softmax-margin" if self.label_cost and loss == "crf" else loss
+            loss = self.loss or usual
+        C = 1.0 if self.C is None else self.C
+        if name == "pa" and self.c is not None:
+            C = self.c
+        elif self.C is None and (self.c2 is not None or name in CONVEX):
+            C = 0.5 / (1.0 if self.c2 is None else self.c2)
+        return {
+            "algorithm": algorithm,
+            "loss": loss,
+            "C": C,
+            **({"l1": self.c1 / (n or 1)} if self.c1 else {}),  # the mean of the losses here
+            "epochs": self.max_iterations,
+            **{
+                name: getattr(self, name)
+                for name in (
+                    "beta",
+                    "gamma",
+                    "stop_gap",
+                    "order",
+                    "template",
+                    "patience",
+                    "seed",
+                    "label_cost",
+                )
+            },
+        }
+
+    def _check(self) -> None:
+        """Refuse parameters of sklearn-crfsuite that have no meaning here."""
+        if self.algorithm == "arow":
+            raise UsageError("algorithm 'arow' is not here: 'pa' is the nearest to it")
+        for name, reason in REFUSED.items():
+            if getattr(self, name):
+                raise UsageError(f"{name} is for CRFsuite: {reason}")
+        for name, value in PASSIVE_AGGRESSIVE.items():
+            if getattr(self, name) not in (None, value):
+                raise UsageError(f"{name} is {getattr(self, name)!r}: only {value!r} is there")
+        if self.c1 and self.algorithm not in ELASTIC:
+            raise UsageError(f"c1 is {self.c1}: {self.algorithm!r} has no |w|_1, 'lbfgs' has")
+        if self.c2 is not None and self.C is not None:
+            raise UsageError("c2 and C say the same, C = 1 / (2 c2): give one of them")
+        if self.c2 is not None and not self.c2 > 0:
+            raise UsageError(
+                f"c2 is {self.c2}: it must be above 0, for the minimum to be one point"
+            )
+
+    # ---- Prediction ------------------------------------------------------------------------------
+
+    def predict(self, X: Sequence[Tokens]) -> np.ndarray:
+        """(sentences,) the best labels of each sentence, a list each."""
+        return _each(X, self._fitted().predict)
+
+    def predict_single(self, xseq: Tokens) -> list[str]:
+        """The best labels of one sentence."""
+        found: list[str] = self.predict([xseq])[0]
+        return found
+
+    def predict_marginals(self, X: Sequence[Tokens]) -> np.ndarray:
+        """(sentences,) for each sentence a list of {label: probability}, one for each token."""
+        return _each(X, self._fitted().predict_marginals)
+
+    def predict_marginals_single(self, xseq: Tokens) -> list[dict[str, float]]:
+        """{label: probability} of each token of one sentence."""
+        found: list[dict[str, float]] = self.predict_marginals([xseq])[0]
+        return found
+
+    def score(self, X: Sequence[Tokens], y: Labels) -> float:
+        """The share of tokens with the right label."""
+        pairs = zip(self.predict(X), y, strict=True)
+        right = [a == b for found, gold in pairs for a, b in zip(found, gold, strict=True)]
+        return sum(right) / max(1, len(right))
+
+    # ---- Inspection ------------------------------------------------------------------------------
+
+    def _fitted(self) -> Tagger:
+        if not hasattr(self, "tagger_"):
+            raise UsageError("this CRF is not trained: call fit first")
+        return self.tagger_
+
+    @property
+    def _model(self) -> Any:
+        return self._fitted().model
+
+    @property
+    def classes_(self) -> list[str]:
+        """The labels, in alphabetical order."""
+        return list(self._model.labels)
+
+    @property
+    def certificate_(self) -> dict[str, float]:
+        """Primal and dual objective, and their gap."""
+        return dict(self._model.header["certificate"])
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The names of the features."""
+        model = self._model
+        return [model.feature_name(row) for row in range(model.keys.size)]
+
+    @property
+    def num_attributes_(self) -> int:
+        """The number of the features."""
+        return int(self._model.keys.size)
+
+    @property
+    def size_(self) -> int:
+        """Bytes of the weights and the keys of their features."""
+        return int(self._model.keys.nbytes + self._model.weights.nbytes)
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """{(feature, label): weight}, those that are not 0."""
+        return _weights(
+            self._model.weights[: self.num_attributes_], self.attributes_, self.classes_
+        )
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float]:
+        """{(label, next label): weight}, those that are not 0."""
+        return _weights(self._model.trans, self.classes_, self.classes_)
+
+
+def _names() -> list[str]:
+    """The parameters of the constructor."""
+    return list(inspect.signature(CRF).parameters)
+
+
+def _with_tokens(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
+    """Sentences and their labels but for sentences without tokens, which teach nothing."""
+    X, y = list(X), list(y)
+    if len(X) != len(y):
+        raise UsageError(f"X has {len(X)} sentences, y has labels of {len(y)}")
+    kept = [
+        i for i, (tokens, labels) in enumerate(zip(X, y, strict=True)) if len(tokens) or len(labels)
+    ]
+    return [X[i] for i in kept], [y[i] for i in kept]
+
+
+def _each(X: Any, predict: Any) -> np.ndarray:
+    """(sentences,) objects: what `predict` finds for each; nothing for one without tokens. An array
+    of objects, since cross_val_predict puts those together."""
+    X = list(X)
+    kept = [i for i, tokens in enumerate(X) if len(tokens)]
+    out = np.empty(len(X), object)
+    out[:] = [[] for _ in X]
+    for i, found in zip(kept, predict([X[i] for i in kept]), strict=True):
+        out[i] = found
+    return out
+
+
+def _weights(W: np.ndarray, rows: list[str], labels: list[str]) -> dict[tuple[str, str], float]:
+    """The weights that are not 0, by the names of their row and column."""
+    found = zip(*(index.tolist() for index in np.nonzero(W)), W[W != 0.0].tolist(), strict=True)
+    return {(rows[r], labels[k]): weight for r, k, weight in found}

@@ -1,0 +1,122 @@
+"""UDPipe's REST service: /models and /process with its parameters and answers, for its clients.
+
+data        what to process
+model       a model, or the beginning of its name; the first one by default
+tokenizer   data is running text
+tagger      find parts of speech (and all else that stands in columns before the tree)
+parser      find trees
+input       without a tokenizer: conllu, horizontal or vertical
+output      conllu, horizontal, vertical or plaintext
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from turbotag.corpus.export import Spelled, spell
+from turbotag.corpus.formats import CONLLU
+from turbotag.corpus.reader import Block, stream
+from turbotag.errors import UsageError
+from turbotag.integrations.service import Deadline, Service, annotated
+from turbotag.models.pipeline import RAW, Pipeline
+
+# What UDPipe's parts fill in; entities have no column, and it gives none.
+PARTS = {"tagger": {"lemma", "upos", "xpos", "feats"}, "parser": {"head", "deprel"}}
+INPUTS = ("conllu", "horizontal", "vertical")
+
+
+def models(service: Service) -> dict[str, Any]:
+    """The answer of /models."""
+    listed = {}
+    for name, found in service.models.items():
+        parts = ["tokenizer"]
+        parts += [part for part in PARTS if any(PARTS[part] & {*m.gives} for m in found.models)]
+        listed[name] = parts
+    return {"models": listed, "default_model": service.default}
+
+
+def process(service: Service, asked: dict[str, str], deadline: Deadline) -> dict[str, Any]:
+    """The answer of /process."""
+    if "data" not in asked:
+        raise UsageError("the required argument data is missing")
+    name, found = _model(service, asked.get("model", ""))
+    output = asked.get("output", "") or "conllu"
+    if output not in OUTPUTS:
+        raise UsageError(f"unknown output {output!r:.40}: it is one of {', '.join(OUTPUTS)}")
+    data, format = _data(asked)
+    wanted = {column for part in PARTS if part in asked for column in PARTS[part]}
+    made = copy.copy(found)
+    made.models = [model for model in found.models if wanted & {*model.gives}]
+    given = data.encode("utf-8", "replace")
+    if made.models or format == RAW:
+        blocks = annotated(made, given, format, deadline, marginals=False)
+    else:
+        blocks = stream(given, format)
+    result = "".join(map(OUTPUTS[output], blocks))
+    return {"model": name, "acknowledgements": _credits(found), "result": result}
+
+
+def _model(service: Service, name: str) -> tuple[str, Pipeline]:
+    """By name, or by the beginning of one, as UDPipe's clients say `english`."""
+    begins = [served for served in service.models if name and served.startswith(name)]
+    return service.find(begins[0] if begins and name not in service.models else name)
+
+
+def _data(asked: dict[str, str]) -> tuple[str, str]:
+    """What is sent, and how it is read."""
+    data, kind = asked["data"], asked.get("input", "") or "conllu"
+    if "tokenizer" in asked or kind == "generic_tokenizer":
+        return data, RAW
+    if kind not in INPUTS:
+        raise UsageError(f"unknown input {kind!r:.40}: it is one of {', '.join(INPUTS)}")
+    if kind == "conllu":
+        return data, "conllu"
+    lines = data.splitlines()
+    if kind == "horizontal":
+        sentences = [line.split() for line in lines]
+    else:
+        text = "\n".join(line.strip() for line in lines)
+        sentences = [part.split("\n") for part in text.split("\n\n")]
+    rows = []
+    for words in sentences:
+        forms = [word for word in words if word]
+        empty = "\t_" * (len(CONLLU.columns) - 2)
+        rows += [f"{i}\t{form}{empty}\n" for i, form in enumerate(forms, 1)]
+        rows.append("\n" if forms else "")
+    return "".join(rows), "conllu"
+
+
+def _credits(found: Pipeline) -> list[str]:
+    """Whose data the models were made of."""
+    cards = (model.header.get("card", {}).get("credits", []) for model in found.models)
+    return list(dict.fromkeys(credit for each in cards for credit in each))
+
+
+def _words(sentence: Spelled) -> list[str]:
+    return [str(word["text"]) for word in sentence.words]
+
+
+def _conllu(block: Block) -> str:
+    return block.buf.tobytes().decode()
+
+
+def _horizontal(block: Block) -> str:
+    return "".join(" ".join(_words(s)) + "\n" for s in spell(block))
+
+
+def _vertical(block: Block) -> str:
+    return "".join("\n".join(_words(s)) + "\n\n" for s in spell(block))
+
+
+def _plaintext(block: Block) -> str:
+    return "".join(s.comments.get("text", " ".join(_words(s))) + "\n" for s in spell(block))
+
+
+OUTPUTS: dict[str, Callable[[Block], str]] = {
+    "conllu": _conllu,
+    "horizontal": _horizontal,
+    "vertical": _vertical,
+    "plaintext": _plaintext,
+}

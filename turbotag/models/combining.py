@@ -1,0 +1,48 @@
+"""Putting models together into one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from turbotag.errors import UsageError
+from turbotag.models.bundle import save_bundle
+from turbotag.models.pipeline import joined, models_of
+from turbotag.models.tokenizer import Tokenizer
+
+
+def combine(models: tuple[str, ...], output: str, command: str = "") -> list[str]:
+    """Write the models of files, or of shipped names, to one file, in the order in which they are
+    to run; the names of its stages. A model takes the place of one before it that fills the same
+    columns; a tokenizer comes first."""
+    stages: dict[str, Any] = {}
+    for given in models:
+        for name, model in models_of(given, names=True).items():
+            stages = {n: m for n, m in stages.items() if not _same_work(m, model)}
+            stages[_free(Path(name).stem, stages)] = model
+    order = sorted(stages, key=lambda name: stages[name].kind != Tokenizer.kind)
+    stages = {name: stages[name] for name in order}
+    joined(stages).check_order()
+    licences = {m.header["licence"] for m in stages.values() if m.header["licence"]}
+    first = next(iter(stages.values()))
+    header = {"task": "pipeline", "command": command, "versions": first.header["versions"]}
+    save_bundle(output, stages, header | {"licence": ", ".join(sorted(licences))})
+    return order
+
+
+def _same_work(old: Any, new: Any) -> bool:
+    """Whether two models fill the same columns, or both cut text."""
+    if Tokenizer.kind in (old.kind, new.kind):
+        return bool(old.kind == new.kind)
+    same_columns = old.gives == new.gives or "ner" in (old.header["task"], new.header["task"])
+    return bool(same_columns and old.header["task"] == new.header["task"])
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """A name of a stage that none has yet."""
+    if "/" in name or not name:
+        raise UsageError(f"{name!r} cannot name a stage")
+    found, n = name, 2
+    while found in taken:
+        found, n = f"{name}{n}", n + 1
+    return found

@@ -1,0 +1,498 @@
+"""Taggers with many labels: a few candidates for each word, and a chain over these.
+
+A coarse model of order 0, whose rows keep the labels seen with a feature, lists the likely labels
+of each word; the fine model scores these alone (structures/candidate_problem).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from turbotag.corpus.reader import Block
+from turbotag.features import compact
+from turbotag.features.extract import Extractor
+from turbotag.features.resources import Resource
+from turbotag.models.calibration import Confidence
+from turbotag.models.tagger import Tagger
+from turbotag.models.tagger_file import check_weights, named
+from turbotag.storage.checks import expect
+from turbotag.storage.tensors import Entries
+from turbotag.structures import candidates
+from turbotag.structures.candidate_problem import (
+    NONE,
+    Lists,
+    Transitions,
+    find,
+    likely,
+    pair_scores,
+    transitions,
+)
+from turbotag.structures.sparse_rows import SparseRows
+
+WHOLE = 1000  # labels: pairs of more are told by their parts alone
+POSITIONS = 12  # letters of a tag such as Ncmsn that are parts of their own
+MOST_LABELS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Sparse rows and their weights, float32."""
+
+    rows: SparseRows
+    weights: np.ndarray
+
+    def of_rows(self, chosen: np.ndarray, least: float) -> Cells:
+        """Some rows, in this order, without the weights whose size is not above `least`."""
+        first, labels = self.rows
+        counts = np.diff(first)[chosen]
+        at = np.repeat(first[chosen] - np.append(0, np.cumsum(counts)[:-1]), counts)
+        at += np.arange(at.size)
+        kept = np.abs(self.weights[at]) > least
+        ends = np.append(0, np.cumsum(kept))[np.append(0, np.cumsum(counts))]
+        return Cells(SparseRows(ends, labels[at[kept]]), self.weights[at[kept]])
+
+    def largest(self) -> np.ndarray:
+        """(rows,) the size of the largest weight of each row."""
+        first, _ = self.rows
+        out = np.zeros(first.size - 1, np.float32)
+        full = np.diff(first) > 0
+        if full.any():
+            out[full] = np.maximum.reduceat(np.abs(self.weights), first[:-1][full])
+        return out
+
+    def arrays(self, name: str, small: bool) -> dict[str, np.ndarray]:
+        """As they are stored; small: eight bits a weight."""
+        return {
+            f"{name}.counts": np.diff(self.rows.first).astype(np.uint16),
+            f"{name}.labels": self.rows.labels.astype(np.uint16),
+            **stored(f"{name}.weights", self.weights, small),
+        }
+
+    @classmethod
+    def of(cls, name: str, arrays: dict[str, np.ndarray], n_rows: int, K: int) -> Cells:
+        """From a file; ValueError if they are not from `arrays`."""
+        counts, labels = arrays[f"{name}.counts"], arrays[f"{name}.labels"].astype(np.int32)
+        first = np.append(0, np.cumsum(counts, dtype=np.int64))
+        weights = restored(f"{name}.weights", arrays)
+        if counts.size != n_rows or first[-1] != labels.size or labels.max(initial=0) >= K:
+            raise ValueError(f"the cells of {name} do not fit its rows")
+        inner = np.ones(labels.size, bool)
+        inner[first[:-1][counts > 0]] = False
+        if (np.diff(labels, prepend=0)[inner] <= 0).any():
+            raise ValueError(f"the labels of {name} are not in order")
+        return cls(SparseRows(first, labels), weights)
+
+
+def _rounded(cells: Cells) -> Cells:
+    """With weights of eight bits."""
+    return Cells(cells.rows, compact.dequantize(*compact.quantize(cells.weights)))
+
+
+def stored(name: str, weights: np.ndarray, small: bool) -> dict[str, np.ndarray]:
+    """A vector of weights as it is stored."""
+    if not small:
+        return {name: weights}
+    q, scales = compact.quantize(weights)
+    return {name: q, f"{name}.scale": scales}
+
+
+def restored(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The inverse of `stored`."""
+    weights = arrays[name]
+    if f"{name}.scale" in arrays:
+        weights = compact.dequantize(weights, arrays[f"{name}.scale"])
+    check_weights(weights)
+    return weights
+
+
+def list_arrays(header: dict[str, Any], entries: Entries) -> tuple[int, list[str]]:
+    """(rows, the arrays of weights) of a file; ValueError if they are not those of lists."""
+    by, small = header["lists"]["by"], bool(header.get("compact"))
+    if by not in ("weights", "scripts") or len(header["labels"]) > MOST_LABELS:
+        raise ValueError(f"lists by {by!r:.20} of {len(header['labels'])} labels")
+    if small:
+        n = expect(entries, "lows", "uint16", (None,))
+        expect(entries, "counts", "uint8 uint16", (compact.HIGHS,))
+        found = ["counts", "lows"]
+    else:
+        n = expect(entries, "keys", "uint64", (None,))
+        found = ["keys"]
+    for name in ("fine", *(["coarse"] if by == "weights" else [])):
+        expect(entries, f"{name}.counts", "uint16", (n,))
+        m = expect(entries, f"{name}.labels", "uint16", (None,))
+        found += [f"{name}.counts", f"{name}.labels"]
+        found += _vector(entries, f"{name}.weights", m, small)
+    if by == "scripts":
+        m = expect(entries, "known.keys", "uint64", (None,))
+        expect(entries, "known.counts", "uint16", (m,))
+        expect(entries, "known.labels", "uint16", (None,))
+        found += ["known.keys", "known.counts", "known.labels"]
+    if header["order"]:
+        found += _vector(entries, "pairs", None, small)
+    return n, found
+
+
+def _vector(entries: Entries, name: str, size: int | None, small: bool) -> list[str]:
+    expect(entries, name, "int8" if small else "float32", (size,))
+    if not small:
+        return [name]
+    expect(entries, f"{name}.scale", "float32", (1,))
+    return [name, f"{name}.scale"]
+
+
+# ---- Pairs of labels -----------------------------------------------------------------------------
+
+
+def _attributes(label: str) -> dict[str, str]:
+    """Case=Nom|Number=Sing by name; the letters of other tags by place, each with the first."""
+    if "=" in label:
+        return dict(part.partition("=")[::2] for part in label.split("|"))  # type: ignore[misc]
+    return {f"{n:02}": label[0] + c for n, c in enumerate(label[:POSITIONS])}
+
+
+def label_pairs(labels: list[str]) -> Transitions:
+    """Features of label pairs: the whole labels, unless there are very many, and each attribute of
+    both."""
+    found = [_attributes(label) for label in labels]
+    names = sorted({name for attributes in found for name in attributes})
+    whole = len(labels) <= WHOLE
+    return transitions(
+        [
+            [*([label] if whole else []), *(attributes.get(name, "") for name in names)]
+            for label, attributes in zip(labels, found, strict=True)
+        ]
+    )
+
+
+# ---- The tagger ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """Features of words, (offsets (tokens + 1,), rows, values), and the words' candidates."""
+
+    offsets: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+    lists: Lists
+
+    @property
+    def occurrences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """As those of sentences of one word."""
+        return self.offsets, self.rows, np.zeros(self.rows.size, np.int32), self.values
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Candidates of words and their unary scores, one for each candidate."""
+
+    lists: Lists
+    unary: np.ndarray
+
+    def __getitem__(self, words: slice) -> Scored:
+        cuts = self.lists.cuts[words.start : words.stop + 1]
+        at = slice(cuts[0], cuts[-1])
+        return Scored(Lists(cuts - cuts[0], self.lists.labels[at]), self.unary[at])
+
+    def __len__(self) -> int:
+        return self.lists.n_words
+
+
+class ListTagger(Tagger):
+    """A tagger whose labels are too many for a matrix of weights.
+
+    cells: the sparse rows that the weights are of; weights: (cells + pairs,) float32; coarse: what
+    lists candidates. The file has all of these, small ones if it is compact.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        keys: np.ndarray,
+        cells: SparseRows,
+        weights: np.ndarray,
+        coarse: Any,
+        resources: list[Resource],
+        origins: np.ndarray | None = None,
+        vocabulary: dict[str, list[str]] | None = None,
+    ):
+        self.cells, self.coarse = cells, coarse
+        self.pairs = label_pairs(header["labels"]) if header["order"] else NONE
+        super().__init__(header, keys, weights, resources, origins, vocabulary)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = self.header, self.keys, self.cells, self.weights, self.coarse, self.resources
+        return type(self), (*given, self.origins, self.vocabulary)
+
+    def set_weights(self, weights: np.ndarray) -> None:
+        """Replace all weights but those of the coarse model: (cells + pairs,) or (.., 1)."""
+        self.weights = weights.reshape(-1)
+        if self.weights.size != self.cells.size + self.pairs.size:
+            raise ValueError(f"{self.weights.size} weights for {self.cells.size} cells and pairs")
+        self._pair_weights = self.weights[self.cells.size :].astype(np.float64)
+        self.__dict__.pop("trans", None)
+
+    @cached_property
+    def trans(self) -> np.ndarray:  # type: ignore[override]
+        """(K, K) the scores of all label pairs."""
+        K = len(self.labels)
+        out = np.zeros((K, K))
+        if self.order:
+            every = np.tile(np.arange(K, dtype=np.int32), 2)
+            pair_scores(np.array([0, K, 2 * K]), every, *self._transitions, out.reshape(-1))
+        return out
+
+    @property
+    def _transitions(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return *self.pairs, self._pair_weights
+
+    # ---- Scores ----------------------------------------------------------------------------------
+
+    def rows(self, block: Block, extractor: Extractor) -> ListRows:  # type: ignore[override]
+        """The weight rows of a block's features, and its candidates."""
+        found = extractor.occurrences(block)
+        rows = self.lookup(found.keys)
+        known = rows >= 0
+        offsets = np.searchsorted(found.token[known], np.arange(block.n_tokens + 1))
+        given = offsets, rows[known], found.values[known]
+        return ListRows(*given, self.candidates(block, *given))
+
+    def candidates(
+        self, block: Block, offsets: np.ndarray, rows: np.ndarray, values: np.ndarray
+    ) -> Lists:
+        """The candidates of each word of a block with these features."""
+        limits, single = self.header["lists"], np.arange(offsets.size)
+        where = single, (offsets, rows, np.zeros(rows.size, np.int32), values)
+        cells, K = self.coarse, len(self.labels)
+        return likely(*where, cells.rows, cells.weights, K, limits["most"], limits["margin"])
+
+    def score_rows(self, rows: ListRows) -> Scored:  # type: ignore[override]
+        unary = np.zeros(rows.lists.labels.size)
+        lists = rows.lists.cuts, rows.lists.labels
+        _add_cells(rows.offsets, rows.rows, rows.values, *self.cells, self.weights, *lists, unary)
+        return Scored(rows.lists, unary)
+
+    def row_weights(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return _row_weights(*self.cells, self.weights, rows, labels)
+
+    def label_weights(self, label: int) -> np.ndarray:
+        first, labels = self.cells
+        at = np.flatnonzero(labels == label)
+        out = np.zeros(self.keys.size, np.float32)
+        out[np.searchsorted(first, at, side="right") - 1] = self.weights[at]
+        return out
+
+    # ---- Decoding --------------------------------------------------------------------------------
+
+    def _potentials(self, scores: Scored) -> np.ndarray:
+        """The flat potentials of one sentence."""
+        cuts, n = scores.lists.cuts, scores.unary.size
+        theta = np.empty(candidates.size(cuts, self.order))
+        theta[:n] = scores.unary
+        if self.order:
+            pair_scores(cuts, scores.lists.labels, *self._transitions, theta[n:])
+        return theta
+
+    def viterbi(self, scores: Scored, sentences: np.ndarray) -> np.ndarray:  # type: ignore[override]
+        lists = scores.lists
+        best = np.empty(len(scores), np.int32)
+        _decode(lists.cuts, lists.labels, scores.unary, sentences, *self._transitions, best)
+        found: np.ndarray = lists.labels[lists.cuts[:-1] + best]
+        return found
+
+    def best_with(  # type: ignore[override]
+        self, scores: Scored, t: int, labels: np.ndarray
+    ) -> np.ndarray | None:
+        cuts = scores.lists.cuts
+        kept = labels[scores.lists.labels]
+        kept[: cuts[t]] = kept[cuts[t + 1] :] = True
+        if not kept[cuts[t] : cuts[t + 1]].any():
+            return None
+        ends = np.append(0, np.cumsum(kept))[cuts]
+        limited = Scored(Lists(ends, scores.lists.labels[kept]), scores.unary[kept])
+        return self.viterbi(limited, np.array([0, len(scores)]))
+
+    def _likelihoods(self, scores: Scored, sentences: np.ndarray, sharpness: float) -> np.ndarray:
+        """The probability of each candidate."""
+        lists, mu = scores.lists, np.empty(scores.unary.size)
+        where = lists.cuts, lists.labels, scores.unary, sentences
+        _marginals(*where, *self._transitions, sharpness, mu)
+        return mu
+
+    def posterior(  # type: ignore[override]
+        self, scores: Scored, sentences: np.ndarray, confidence: Confidence | None = None
+    ) -> np.ndarray:
+        """(tokens, K) marginal probabilities, by default calibrated."""
+        c, K = confidence or self.confidence, len(self.labels)
+        out = np.zeros((len(scores), K))
+        word = np.repeat(np.arange(len(scores)), np.diff(scores.lists.cuts))
+        out[word, scores.lists.labels] = self._likelihoods(scores, sentences, c.sharpness)
+        mixed: np.ndarray = c.mix(out, 1.0 / K)
+        return mixed
+
+    def probability(  # type: ignore[override]
+        self,
+        scores: Scored,
+        sentences: np.ndarray,
+        tags: np.ndarray,
+        confidence: Confidence | None = None,
+    ) -> np.ndarray:
+        c = confidence or self.confidence
+        mu = self._likelihoods(scores, sentences, c.sharpness)
+        place = scores.lists.places(tags)
+        p = np.where(place >= 0, mu[scores.lists.cuts[:-1] + np.maximum(place, 0)], 0.0)
+        mixed: np.ndarray = c.mix(p, 1.0 / len(self.labels))
+        return mixed
+
+    def posterior_decode(  # type: ignore[override]
+        self, scores: Scored, sentences: np.ndarray
+    ) -> np.ndarray:
+        best = np.empty(len(scores), np.int32)
+        lists, mu = scores.lists, self._likelihoods(scores, sentences, 1.0)
+        candidates.argmax(mu, lists.cuts, best)
+        found: np.ndarray = lists.labels[lists.cuts[:-1] + best]
+        return found
+
+    def nbest(self, scores: Scored, n: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[override]
+        lists, theta, c = scores.lists, self._potentials(scores), self.confidence
+        found, best = candidates.kbest(theta, lists.cuts, n)
+        log_z = candidates.log_partition(theta, lists.cuts, c.sharpness)
+        chance = float(len(self.labels)) ** -len(scores)
+        return lists.labels[lists.cuts[:-1] + found], c.mix(
+            np.exp(c.sharpness * best - log_z), chance
+        )
+
+    @property
+    def open(self) -> bool:
+        return True
+
+    # ---- Files -----------------------------------------------------------------------------------
+
+    def _parts(self) -> list[Cells]:
+        """The fine model, and the coarse one if there is one."""
+        fine = Cells(self.cells, self.weights[: self.cells.size])
+        return [fine, *([self.coarse] if isinstance(self.coarse, Cells) else [])]
+
+    def pruned(self) -> ListTagger:
+        parts = self._parts()
+        if all(part.weights.all() for part in parts):
+            return self
+        rows = np.flatnonzero(np.any([part.largest() > 0.0 for part in parts], axis=0))
+        kept = [part.of_rows(rows, 0.0) for part in parts]
+        weights = np.concatenate([kept[0].weights, self.weights[self.cells.size :]])
+        coarse = kept[1] if len(kept) > 1 else self.coarse
+        names = () if self.origins is None else (self.origins[rows], self.vocabulary)
+        given = self.header, self.keys[rows], kept[0].rows, weights, coarse, self.resources
+        return type(self)(*given, *names)
+
+    def compacted(self, drop: float) -> ListTagger:
+        """This tagger without weights below `drop` times the largest one, with eight-bit weights
+        and no names of features."""
+        parts = self._parts()
+        least = [drop * float(np.abs(part.weights).max(initial=0.0)) for part in parts]
+        both = list(zip(parts, least, strict=True))
+        rows = np.flatnonzero(np.any([part.largest() > floor for part, floor in both], axis=0))
+        rows = rows[compact.distinct(self.keys[rows], parts[0].largest()[rows])]
+        small = [_rounded(part.of_rows(rows, floor)) for part, floor in both]
+        pairs = compact.dequantize(*compact.quantize(self.weights[self.cells.size :]))
+        weights = np.concatenate([small[0].weights, pairs])
+        coarse = small[1] if len(small) > 1 else self.coarse
+        header, keys = self.header | {"compact": True}, compact.fold(self.keys[rows])
+        return type(self)(header, keys, small[0].rows, weights, coarse, self.resources)
+
+    def weight_arrays(self) -> dict[str, np.ndarray]:
+        small, m = bool(self.header.get("compact")), self.cells.size
+        keys = {"keys": self.keys}
+        if small:
+            keys = dict(zip(("counts", "lows"), compact.pack_keys(self.keys), strict=True))
+        pairs = stored("pairs", self.weights[m:], small) if self.order else {}
+        fine = Cells(self.cells, self.weights[:m])
+        return keys | fine.arrays("fine", small) | self.coarse_arrays(small) | pairs
+
+    def coarse_arrays(self, small: bool) -> dict[str, np.ndarray]:
+        """What lists candidates, as it is stored."""
+        found: dict[str, np.ndarray] = self.coarse.arrays("coarse", small)
+        return found
+
+    @staticmethod
+    def from_arrays(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> ListTagger:
+        from turbotag.models.lemmas import Known, Lemmatizer
+
+        if header.get("compact"):
+            keys = compact.unpack_keys(arrays["counts"], arrays["lows"])
+        else:
+            keys = arrays["keys"]
+        K = len(header["labels"])
+        fine = Cells.of("fine", arrays, keys.size, K)
+        pairs = [restored("pairs", arrays)] if header["order"] else []
+        weights = np.concatenate([fine.weights, *pairs])
+        rest = named(header, arrays)
+        given = header, keys, fine.rows, weights
+        model: ListTagger
+        if header["lists"]["by"] == "scripts":
+            model = Lemmatizer(*given, Known.of(arrays, K), *rest)
+        else:
+            model = ListTagger(*given, Cells.of("coarse", arrays, keys.size, K), *rest)
+        model.check_origins()
+        return model
+
+
+# ---- Kernels -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _add_cells(offsets, rows, values, first, cell_labels, weights, cuts, labels, unary):
+    """unary[candidate] += value * weight, for the features of each word."""
+    for t in range(offsets.size - 1):
+        for o in range(offsets[t], offsets[t + 1]):
+            low, high = first[rows[o]], first[rows[o] + 1]
+            for c in range(cuts[t], cuts[t + 1]):
+                cell = find(cell_labels, low, high, labels[c])
+                if cell >= 0:
+                    unary[c] += values[o] * weights[cell]
+
+
+@njit(cache=True, nogil=True)
+def _row_weights(first, cell_labels, weights, rows, labels):
+    out = np.zeros(rows.size, np.float32)
+    for i in range(rows.size):
+        cell = find(cell_labels, first[rows[i]], first[rows[i] + 1], labels[i])
+        if cell >= 0:
+            out[i] = weights[cell]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _sentence(cuts, labels, unary, a, b, values, base, weights):
+    """(cuts from 0, potentials) of the words a..b-1."""
+    begin, end = cuts[a], cuts[b]
+    own = cuts[a : b + 1] - begin
+    order = 1 if base.size > 1 else 0
+    theta = np.empty(candidates.size(own, order))
+    theta[: end - begin] = unary[begin:end]
+    if order:
+        pair_scores(own, labels[begin:end], values, base, weights, theta[end - begin :])
+    return own, theta
+
+
+@njit(cache=True, nogil=True)
+def _decode(cuts, labels, unary, sentences, values, base, weights, best):
+    for s in range(sentences.size - 1):
+        a, b = sentences[s], sentences[s + 1]
+        own, theta = _sentence(cuts, labels, unary, a, b, values, base, weights)
+        candidates.argmax(theta, own, best[a:b])
+
+
+@njit(cache=True, nogil=True)
+def _marginals(cuts, labels, unary, sentences, values, base, weights, beta, mu):
+    for s in range(sentences.size - 1):
+        a, b = sentences[s], sentences[s + 1]
+        own, theta = _sentence(cuts, labels, unary, a, b, values, base, weights)
+        nu = np.empty_like(theta)
+        candidates.marginals(theta, own, beta, nu)
+        mu[cuts[a] : cuts[b]] = nu[: own[-1]]

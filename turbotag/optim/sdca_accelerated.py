@@ -1,0 +1,204 @@
+"""Accelerated SDCA: proximal points with momentum, each found by SDCA to a certified gap.
+
+Lin, Mairal and Harchaoui (2015), "A universal catalyst for first-order optimization";
+Shalev-Shwartz and Zhang (2016) accelerate prox-SDCA in the same way. With q = lambda/(lambda +
+kappa) the outer iteration is
+    x_k = argmin_w P(w) + kappa/2 |w - y_{k-1}|^2,      found inexactly,
+    y_k = x_k + (1 - sqrt q)/(1 + sqrt q) (x_k - x_{k-1}).
+The inner problem is P with lambda + kappa in place of lambda, around c = kappa y/(lambda + kappa):
+its weights are w = c + v, v = 1/((lambda + kappa) n) sum_i F_i (z_i - mu_i), and a step of SDCA on
+it is the step of optim/sdca with another scale, as the scores are those of w. Its dual variables
+stay when y moves, and the mean of its block gaps is its duality gap. It is solved until a full pass
+certifies a gap of at most delta kappa/2 |w - y|^2 with delta = sqrt q / (2 - sqrt q).
+
+kappa: SDCA needs about 1 + X epochs for a factor e, where X lambda is the curvature that all
+instances have together, and acceleration the square root of that, at best. So the first epochs are
+plain SDCA (kappa = 0), whose rate tells X; if X is large, kappa = (X - 1) lambda makes the inner
+problem one of X = 1. The dual variables are a dual point of the original problem too, with
+w(alpha) = v (lambda + kappa)/lambda: the certificate is of that problem.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from turbotag.optim.base import EXACT, Optimizer, Param
+from turbotag.optim.certificate import Certificate, check_gap, objective
+from turbotag.optim.epochs import slices
+from turbotag.optim.problem import Problem
+from turbotag.optim.sampling import Sampler
+from turbotag.optim.sdca import NOBODY, CompactDual
+
+WATCHED = 6  # epochs of plain SDCA after the first two, whose rate tells how slow it is
+SLOW = 4.0  # the least X for which acceleration is begun
+SLOWEST = 0.98  # a factor an epoch: what is taken for one nearer to 1, or above it
+TINY = 1e-300
+
+
+class AcceleratedSDCA(Optimizer):
+    name = "sdca-accelerated"
+    reference = "Lin, Mairal and Harchaoui 2015 around sdca; Shalev-Shwartz and Zhang 2016"
+    losses = "smooth"
+    structures = EXACT
+    default_epochs = 1000
+    default_gap = 1e-3
+    kept = 1
+    params = (
+        Param(
+            "kappa",
+            0.0,
+            "weight of the proximal term in units of lambda; 0 finds it from the rate of sdca",
+            least=0.0,
+            shown="found",
+        ),
+        Param("nonuniform", 0.8, "share of draws by gap", least=0.0, most=1.0),
+    )
+
+    def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
+        super().__init__(problem, lam, rng, **params)
+        n = problem.n
+        self.W, self.c = np.zeros(problem.shape), np.zeros(problem.shape)  # w = c + v
+        self.x, self.y = np.zeros(problem.shape), np.zeros(problem.shape)
+        self.duals = CompactDual(problem, lam)
+        self.gaps = np.ones(n)
+        self.sampler = Sampler("gap", self.param["nonuniform"], np.ones(n))
+        self.seen = np.zeros(2 + WATCHED)  # estimated gaps of the first epochs
+        self.kappa = np.zeros(1)
+        self.dual: float = 0.0
+        self.rewards = np.zeros(1)  # mean of entropy and reward of the dual variables
+        if self.param["kappa"] > 0.0:
+            self._begin(lam * self.param["kappa"])
+
+    def epoch(self) -> None:
+        """n steps of SDCA on the inner problem; then the next proximal point, if it is found."""
+        n = self.problem.n
+        draws = self.rng.random((n, 2))
+        first = self.rng.permutation(n) if self.epochs == 0 else NOBODY
+        plain, gains = self.kappa[0] == 0.0, 0.0
+        before = 0.0 if plain else self.problem.sq_norm(self.W)
+        for part in slices(n):
+            steps = first[part], draws[part], self.sampler.weights
+            gains = self.duals.steps(*steps, self.gaps, self.W, gains)
+        if plain:
+            self.dual += gains
+        else:  # of the inner dual, which is rewards - (lambda + kappa)/2 |w|^2 and a constant
+            self.rewards += gains
+            self.rewards += self.duals.scale / n * 0.5 * (self.problem.sq_norm(self.W) - before)
+            self.dual = self._dual()
+        self.oracle_calls += n
+        self.updates += n
+        if self.kappa[0] > 0.0:
+            wanted = self._wanted()
+            if self.gaps.mean() <= wanted and self._inner_gap() <= wanted:
+                self._next()
+        elif self.epochs < self.seen.size:
+            self.seen[self.epochs] = self.gaps.mean()
+            if self.epochs == self.seen.size - 1:
+                self._decide()
+        self.epochs += 1
+
+    def _decide(self) -> None:
+        """Begin to accelerate if plain SDCA is slow; rho is its factor an epoch."""
+        early, late = self.seen[2], self.seen[-1]
+        rho = min((late / max(early, late, TINY)) ** (1.0 / (WATCHED - 1)), SLOWEST)
+        X = rho / (1.0 - rho)
+        if X >= SLOW:
+            self._begin((X - 1.0) * self.lam)
+
+    def _begin(self, kappa: float) -> None:
+        """From here on with a proximal term, around the present weights."""
+        self.rewards[0] = self.dual + 0.5 * self.lam * self.problem.sq_norm(self.W)
+        self.x[:], self.y[:] = self.W, self.W
+        self._scale(kappa)
+        self._around()
+
+    def _scale(self, kappa: float) -> None:
+        self.kappa[0] = kappa
+        self.duals.scale = (self.lam + kappa) * self.problem.n
+
+    def _around(self) -> None:
+        """The inner problem around y, at the same dual variables: W = c + v."""
+        problem, kappa = self.problem, float(self.kappa[0])
+        self.c[:] = kappa / (self.lam + kappa) * self.y
+        self.W[:] = self.c
+        for i in range(problem.n):
+            problem.add(i, problem.gold(i) - self.duals.point(i)[0], 1.0 / self.duals.scale, self.W)
+
+    def _wanted(self) -> float:
+        """The gap to which the present inner problem is to be solved."""
+        kappa = float(self.kappa[0])
+        root = math.sqrt(self.lam / (self.lam + kappa))
+        return root / (2.0 - root) * 0.5 * kappa * self.problem.sq_norm(self.W - self.y)
+
+    def _inner_gap(self) -> float:
+        """The gap of the inner problem by a full pass, which refreshes the stale block gaps."""
+        problem = self.problem
+        for i in range(problem.n):
+            value, theta, _ = problem.oracle(i, self.W)
+            self.gaps[i] = value - self.duals.h[i] - theta @ self.duals.point(i)[0]
+            check_gap(float(self.gaps[i]), value)
+        self.oracle_calls += problem.n
+        self.sampler.fill(self.gaps)
+        return float(self.gaps.mean())
+
+    def _next(self) -> None:
+        """x_k is found: y_k, and the inner problem around it."""
+        root = math.sqrt(self.lam / (self.lam + float(self.kappa[0])))
+        self.y[:] = self.W + (1.0 - root) / (1.0 + root) * (self.W - self.x)
+        self.x[:] = self.W
+        self._around()
+
+    def _shares(self) -> np.ndarray:
+        """w(alpha) of the original problem."""
+        return (self.W - self.c) * ((self.lam + float(self.kappa[0])) / self.lam)
+
+    def _dual(self) -> float:
+        """D of the original problem at the present dual variables."""
+        return float(self.rewards[0]) - 0.5 * self.lam * self.problem.sq_norm(self._shares())
+
+    def gap_estimate(self) -> float | None:
+        """P(w) - D(alpha) = mean block gap at w + lambda/2 |w - w(alpha)|^2, whatever w and alpha:
+        with the block gaps as last seen."""
+        if not self.epochs:
+            return None
+        if self.kappa[0] == 0.0:
+            return float(self.gaps.mean())
+        apart = self.problem.sq_norm(self.W - self._shares())
+        return float(self.gaps.mean()) + 0.5 * self.lam * apart
+
+    def weights(self) -> np.ndarray:
+        return self.W
+
+    def finish(self) -> None:
+        """Without the rounding of a million updates."""
+        self._around()
+
+    def certify(self) -> Certificate:
+        """P(W) by a full pass, and D at the dual variables, both of the original problem."""
+        primal, _ = objective(self.problem, self.lam, self.W)
+        self.oracle_calls += self.problem.n
+        rewards = sum(self.problem.reward(i, self.duals.point(i)[0]) for i in range(self.problem.n))
+        self.rewards[0] = (float(self.duals.h.sum()) + rewards) / self.problem.n
+        self.dual = self._dual()
+        check_gap(primal - self.dual, primal)
+        return Certificate(primal, self.dual, primal - self.dual)
+
+    @property
+    def state_bytes(self) -> int:
+        return self.duals.nbytes
+
+    def state(self) -> dict[str, np.ndarray]:
+        weights = {"W": self.W, "c": self.c, "x": self.x, "y": self.y, "kappa": self.kappa}
+        weights |= {"rewards": self.rewards, "dual": np.array([self.dual])}
+        sampling = {"gaps": self.gaps, "tree": self.sampler.tree, "seen": self.seen}
+        return {**weights, **sampling, **self.duals.state()}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        super().restore(state)
+        if not self.kappa[0] >= 0.0:
+            raise ValueError(f"kappa is {self.kappa[0]}")
+        self._scale(float(self.kappa[0]))
+        self.dual = float(state["dual"][0])

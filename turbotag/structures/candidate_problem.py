@@ -1,0 +1,567 @@
+"""Candidate lists as a training problem: a chain with thousands of labels at the price of a few.
+
+Coarse to fine (Mueller, Schmid and Schuetze 2013, "Efficient higher-order CRFs for morphological
+tagging"): a cheap model leaves a few candidates for each word, gold among them, and the chain runs
+over these. Features of words are sparse rows (structures/sparse_rows), with a cell for each label
+that a feature meets as a candidate: a label that is often mistaken for the right one can be held
+down. Transitions are features of parts of the two labels, such as the case of both.
+
+All is exact over the candidates: log Z, marginals, and the certificate of a training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from turbotag.structures import candidates, mixture, sparse, verbs
+from turbotag.structures.compiled_problem import CompiledProblem
+from turbotag.structures.sparse_rows import SparseRows, add_scores
+from turbotag.structures.verbs import Hinge, Loss, Smooth
+
+AT_ONCE = 1 << 20  # occurrences whose pairs are in memory
+Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Lists(NamedTuple):
+    """The candidates of word t: labels[cuts[t]:cuts[t+1]], rising."""
+
+    cuts: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def n_words(self) -> int:
+        return self.cuts.size - 1
+
+    def places(self, wanted: np.ndarray) -> np.ndarray:
+        """(words,) where a label stands in the list of its word, -1 where it does not."""
+        return _places(self.cuts, self.labels, wanted)
+
+
+class Transitions(NamedTuple):
+    """Features of label pairs: for each part g of a label, the pair of the values of both.
+
+    values: (K, G) the value of each part of each label; base: (G+1,) where the weights of part g
+    begin: those of the values x, y are at base[g] + x * n + y, where n^2 = base[g+1] - base[g].
+    """
+
+    values: np.ndarray
+    base: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """The number of weights."""
+        return int(self.base[-1])
+
+    @property
+    def order(self) -> int:
+        return int(self.base.size > 1)
+
+
+NONE = Transitions(np.zeros((0, 0), np.int32), np.zeros(1, np.int64))  # order 0
+
+
+def transitions(parts: Sequence[Sequence[str]]) -> Transitions:
+    """parts: of each label, the same number for all."""
+    columns = [sorted(set(column)) for column in zip(*parts, strict=True)]
+    at = [{value: n for n, value in enumerate(column)} for column in columns]
+    rows = [[where[v] for where, v in zip(at, label, strict=True)] for label in parts]
+    base = np.cumsum([0, *(len(c) ** 2 for c in columns)]).astype(np.int64)
+    return Transitions(np.array(rows, np.int32).reshape(len(parts), -1), base)
+
+
+def likely(
+    sentences: np.ndarray,
+    occurrences: Occurrences,
+    cells: SparseRows,
+    weights: np.ndarray,
+    K: int,
+    most: int,
+    margin: float,
+    gold: np.ndarray | None = None,
+) -> Lists:
+    """The labels that sparse rows find likely: at most so many a word, none whose score is further
+    than a margin below the best. gold: (words,) labels that are listed in any case, -1 for none."""
+    if gold is None:
+        gold = np.full(sentences[-1], -1, np.int32)
+    counts, labels = _likely(sentences, *occurrences, *cells, weights, K, most, margin, gold)
+    return Lists(np.append(0, np.cumsum(counts)), labels)
+
+
+def met(
+    sentences: np.ndarray, occurrences: Occurrences, lists: Lists, n_rows: int, K: int
+) -> SparseRows:
+    """The pairs of a row and a label that meet as feature and candidate of a word."""
+    offsets, rows, positions, _ = occurrences
+    token = positions + np.repeat(sentences[:-1], np.diff(offsets))
+    found = [
+        np.unique(_pairs_met(rows[a : a + AT_ONCE], token[a : a + AT_ONCE], *lists, K))
+        for a in range(0, rows.size, AT_ONCE)
+    ]
+    cells = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    first = np.searchsorted(cells, np.arange(n_rows + 1, dtype=np.int64) * K)
+    return SparseRows(first, (cells % K).astype(np.int32))
+
+
+class Candidates(NamedTuple):
+    """The arrays of a CandidateProblem, for kernels (structures/verbs).
+
+    cuts, labels: of Lists; choice: (words,) the place of the gold label in its list; offsets,
+    cells, places, values: which cells fire at which candidates of an instance; anchor: scores of
+    all parts by the weights that W is a change of, empty if there are none.
+    """
+
+    parts: np.ndarray
+    sentences: np.ndarray
+    cuts: np.ndarray
+    labels: np.ndarray
+    choice: np.ndarray
+    offsets: np.ndarray
+    cells: np.ndarray
+    places: np.ndarray
+    values: np.ndarray
+    n_cells: int
+    pairs: Transitions
+    loss: Loss
+    anchor: np.ndarray
+
+
+class CandidateProblem(CompiledProblem):
+    """n sentences with sparse features and candidate lists that have the gold labels.
+
+    Weights are (cells + transitions, 1). The stats of instance i are the parts of
+    structures/candidates.
+    """
+
+    certified = "the objective over the candidates"
+
+    def __init__(
+        self,
+        sentences: np.ndarray,
+        occurrences: Occurrences,
+        gold: np.ndarray,
+        lists: Lists,
+        cells: SparseRows,
+        pairs: Transitions = NONE,
+        beta: float = 1.0,
+        gamma: float = 0.0,
+    ):
+        """sentences, occurrences, gold: as of ChainProblem."""
+        self.lists, self.cells, self.pairs = lists, cells, pairs
+        self.structure = "chain" if pairs.order else "multiclass"
+        self.sentences, self.lengths = sentences, np.diff(sentences)
+        self.choice = lists.places(gold)
+        if (self.choice < 0).any():
+            raise ValueError(f"the gold label of word {int(self.choice.argmin())} is no candidate")
+        offsets, rows, positions, values = occurrences
+        self.offsets, self.rows, self.positions, self.values = _incidence(
+            sentences, offsets, rows, positions, values, *cells, lists.cuts, lists.labels
+        )
+        sparse.sort_occurrences(self.offsets, self.rows, self.positions, self.values)
+        self._first = lists.cuts[sentences]
+        sizes = [candidates.size(self._cuts(i), pairs.order) for i in range(sentences.size - 1)]
+        data = Candidates(
+            verbs.begins(np.array(sizes)),
+            sentences,
+            lists.cuts,
+            lists.labels,
+            self.choice,
+            *(self.offsets, self.rows, self.positions, self.values),
+            cells.size,
+            pairs,
+            verbs.loss_of(beta, gamma),
+            np.zeros(0),
+        )
+        super().__init__(data, beta, gamma)
+        self._scratch = np.zeros(pairs.size)  # all 0 between calls
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cells.size + self.pairs.size, 1
+
+    def _cuts(self, i: int) -> np.ndarray:
+        """Where the candidates of each word of instance i begin, from 0."""
+        return self.lists.cuts[self.sentences[i] : self.sentences[i + 1] + 1] - self._first[i]
+
+    def _labels(self, i: int) -> np.ndarray:
+        return self.lists.labels[self._first[i] : self._first[i + 1]]
+
+    def _pairs(self, i: int) -> tuple[np.ndarray, ...]:
+        """What the kernels of transitions are told of instance i."""
+        return self._cuts(i), self._labels(i), *self.pairs
+
+    def anchor(self, W: np.ndarray) -> None:
+        """From now on, weights are changes of these."""
+        self.data = self.data._replace(anchor=_all_scores(self.data, W))
+
+    def work(self) -> np.ndarray:
+        """Features that are read, pairs with their parts, and what every call costs."""
+        unary = np.diff(self._first)
+        features = self.pairs.base.size + 10
+        both = np.diff(self.data.parts)
+        return np.diff(self.offsets) + unary + (both - unary) * features + 500.0
+
+    def _gold_parts(self, i: int) -> np.ndarray:
+        """Which unary parts are gold."""
+        found: np.ndarray = (
+            self._cuts(i)[:-1] + self.choice[self.sentences[i] : self.sentences[i + 1]]
+        )
+        return found
+
+    def infer(
+        self, i: int, theta: np.ndarray, beta: float | None = None
+    ) -> tuple[float, np.ndarray]:
+        """(log Z(beta theta)/beta, marginals) of any potentials; beta is the loss's by default."""
+        nu = self._nu[: theta.size]
+        loss = self.loss if beta is None else verbs.loss_of(beta, self.gamma)
+        return infer_lists(loss, theta, self._cuts(i), nu), nu
+
+    def kbest(self, i: int, W: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(theta, stats (m, parts)): the m <= k structures of largest theta'z_y, best first."""
+        theta, cuts = self.potentials(i, W), self._cuts(i)
+        found, _ = candidates.kbest(theta, cuts, k)
+        stats = np.empty((len(found), theta.size))
+        for choices, z in zip(found, stats, strict=True):
+            candidates.indicator(choices, cuts, z)
+        return theta, stats
+
+    def cost_vector(self, i: int) -> np.ndarray:
+        """p: -1 for each gold label (and q = T)."""
+        p = np.zeros(self.size(i))
+        p[self._gold_parts(i)] = -1.0
+        return p
+
+    def gram(self, i: int, d: np.ndarray) -> np.ndarray:
+        """F_i' F_i d: how the scores of instance i change by a step of 1 along F_i d."""
+        a, b, n = self.offsets[i], self.offsets[i + 1], self._first[i + 1] - self._first[i]
+        out = np.zeros_like(d)
+        sparse.gram(self.rows, self.positions, self.values, a, b, d[:n, None], out[:n, None])
+        if self.pairs.order:
+            _add_pairs(*self._pairs(i), d[n:], 1.0, self._scratch)
+            pair_scores(*self._pairs(i), self._scratch, out[n:])
+            self._scratch[:] = 0.0
+        return out
+
+    def settle(self, i: int, W: np.ndarray, D: np.ndarray, now: float, last: np.ndarray) -> None:
+        """Bring the weights that instance i reads up to date: W -= (now - last) D."""
+        sparse.settle(self.rows, self.offsets[i], self.offsets[i + 1], W, D, now, last)
+        if self.pairs.order:
+            _settle_pairs(*self._pairs(i), self.cells.size, W, D, now, last)
+
+    def log_count(self, i: int) -> float:
+        """log of the number of structures of instance i."""
+        return float(np.log(np.diff(self._cuts(i))).sum())
+
+    def radius_sq(self) -> np.ndarray:
+        """R_i^2: a bound of |F_i (z - z_y)|^2 over all y: two structures differ, in each weight,
+        by no more than the sum of the values that either has there."""
+        most = np.zeros(self.n)
+        for i in range(self.n):
+            a, b, n = self.offsets[i], self.offsets[i + 1], self._first[i + 1] - self._first[i]
+            every = np.ones((n, 1))
+            most[i] = (
+                sparse.norm_sq(self.rows, self.positions, np.abs(self.values), a, b, every)
+                + 2.0 * (self.pairs.base.size - 1) * (self.lengths[i] - 1.0) ** 2
+            )
+        return most
+
+
+# ---- Kernels -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _lists(data, i):
+    """(cuts from 0, labels) of the candidates of instance i."""
+    cuts = data.cuts[data.sentences[i] : data.sentences[i + 1] + 1]
+    return cuts - cuts[0], data.labels[cuts[0] : cuts[-1]]
+
+
+@verbs.oracle.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _oracle(data, i, W, scale, theta, nu):
+    _potentials(data, i, W, scale, theta)
+    return infer_lists(data.loss, theta, _lists(data, i)[0], nu)
+
+
+@verbs.verb
+def infer_lists(loss, theta, cuts, nu):  # type: ignore[no-untyped-def]
+    """`infer` over the candidates of a sentence, those of each word beginning at its cut."""
+
+
+@infer_lists.implement(Smooth)
+@njit(cache=True, nogil=True)
+def _sum_lists(loss, theta, cuts, nu):
+    return candidates.marginals(theta, cuts, loss.beta, nu) / loss.beta
+
+
+@infer_lists.implement(Hinge)
+@njit(cache=True, nogil=True)
+def _best_lists(loss, theta, cuts, nu):
+    best = np.empty(cuts.size - 1, np.int32)
+    value = candidates.argmax(theta, cuts, best)
+    candidates.indicator(best, cuts, nu)
+    return value
+
+
+@verbs.potentials.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _potentials(data, i, W, scale, theta):
+    """theta = scale s + s0 + gamma p, where s0 is the anchor's and p = -z on the unary parts."""
+    _scores(data, i, W, theta)
+    cuts, a = _lists(data, i)[0], data.sentences[i]
+    for p in range(theta.size):
+        theta[p] *= scale
+    if data.anchor.size:
+        for p in range(theta.size):
+            theta[p] += data.anchor[data.parts[i] + p]
+    for t in range(cuts.size - 1):
+        theta[cuts[t] + data.choice[a + t]] -= data.loss.gamma
+
+
+@njit(cache=True, nogil=True)
+def _scores(data, i, W, theta):
+    """theta = F'W."""
+    cuts, labels = _lists(data, i)
+    n, a, b = cuts[-1], data.offsets[i], data.offsets[i + 1]
+    u = theta[:n].reshape(n, 1)
+    u[:] = 0.0
+    sparse.add_scores(data.cells, data.places, data.values, a, b, W, u)
+    if theta.size > n:
+        rest = W[data.n_cells :].reshape(-1)
+        pair_scores(cuts, labels, data.pairs.values, data.pairs.base, rest, theta[n:])
+
+
+@njit(cache=True, nogil=True)
+def _all_scores(data, W):
+    """F'W of all parts of all instances."""
+    out = np.empty(data.parts[-1])
+    for i in range(data.parts.size - 1):
+        _scores(data, i, W, out[data.parts[i] : data.parts[i + 1]])
+    return out
+
+
+@verbs.gold.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _gold(data, i, z):
+    choice = data.choice[data.sentences[i] : data.sentences[i + 1]]
+    candidates.indicator(choice, _lists(data, i)[0], z)
+
+
+@verbs.cost.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _cost(data, i, mu):
+    cuts, a, total = _lists(data, i)[0], data.sentences[i], 0.0
+    for t in range(cuts.size - 1):
+        total += 1.0 - mu[cuts[t] + data.choice[a + t]]
+    return total
+
+
+@verbs.reward.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _reward(data, i, theta, mu):
+    total = data.loss.gamma * _cost(data, i, mu)
+    if data.anchor.size:
+        z = np.empty(mu.size)
+        _gold(data, i, z)
+        for p in range(mu.size):
+            total += data.anchor[data.parts[i] + p] * (mu[p] - z[p])
+    return total
+
+
+@verbs.norm_sq.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _norm_sq(data, i, d):
+    cuts, labels = _lists(data, i)
+    n, a, b = cuts[-1], data.offsets[i], data.offsets[i + 1]
+    norm = sparse.norm_sq(data.cells, data.places, data.values, a, b, d[:n].reshape(n, 1))
+    if d.size > n:
+        acc = np.zeros(data.pairs.base[-1])
+        norm += _pair_norm_sq(cuts, labels, data.pairs.values, data.pairs.base, d[n:], acc)
+    return norm
+
+
+@verbs.add.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _add(data, i, d, step, W):
+    cuts, labels = _lists(data, i)
+    n, a, b = cuts[-1], data.offsets[i], data.offsets[i + 1]
+    sparse.add_to_weights(data.cells, data.places, data.values, a, b, d[:n].reshape(n, 1), step, W)
+    if d.size > n:
+        rest = W[data.n_cells :].reshape(-1)
+        _add_pairs(cuts, labels, data.pairs.values, data.pairs.base, d[n:], step, rest)
+
+
+@verbs.rows_of.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _rows_of(data, i):
+    a, b, shared = data.offsets[i], data.offsets[i + 1], data.pairs.base[-1]
+    rows = np.empty(b - a + shared, np.int64)
+    for o in range(a, b):
+        rows[o - a] = data.cells[o]
+    for j in range(shared):
+        rows[b - a + j] = data.n_cells + j
+    return rows
+
+
+@verbs.mixture_step.implement(Candidates)
+@njit(cache=True, nogil=True)
+def _mixture_step(data, i, mu, nu, gap, curvature, search):
+    """The variables of the mixture are the labels of words."""
+    cuts = _lists(data, i)[0]
+    return mixture.step(cuts, mu, nu, gap, curvature, data.loss.beta, search)
+
+
+@njit(cache=True, nogil=True)
+def _places(cuts, labels, wanted):
+    out = np.full(wanted.size, -1, np.int32)
+    for t in range(wanted.size):
+        for c in range(cuts[t], cuts[t + 1]):
+            if labels[c] == wanted[t]:
+                out[t] = c - cuts[t]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _likely(
+    sentences, offsets, rows, positions, values, first, labels, weights, K, most, margin, gold
+):
+    counts = np.zeros(gold.size, np.int64)
+    out, n = np.empty(4 * gold.size + most, np.int32), 0
+    u = np.zeros((np.diff(sentences).max(), K))
+    for i in range(sentences.size - 1):
+        a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
+        u[:T] = 0.0
+        add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+        for t in range(T):
+            row, word = u[t], sentences[i] + t
+            floor = row.max() - margin
+            above = row[row >= floor]
+            if above.size > most:
+                floor = np.partition(above, above.size - most)[above.size - most]
+            if n + K > out.size:
+                out = np.concatenate((out, np.empty(out.size + K, np.int32)))
+            begin, room = n, most
+            for k in range(K):
+                if (row[k] >= floor and room > 0) or k == gold[word]:
+                    room -= row[k] >= floor
+                    out[n] = k
+                    n += 1
+            counts[word] = n - begin
+    return counts, out[:n]
+
+
+@njit(cache=True, nogil=True)
+def _pairs_met(rows, token, cuts, labels, K):
+    """row * K + label for each occurrence of a row at a word and each candidate of the word."""
+    n = 0
+    for o in range(rows.size):
+        n += cuts[token[o] + 1] - cuts[token[o]]
+    out, n = np.empty(n, np.int64), 0
+    for o in range(rows.size):
+        for c in range(cuts[token[o]], cuts[token[o] + 1]):
+            out[n] = np.int64(rows[o]) * K + labels[c]
+            n += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def find(labels, low, high, label):
+    """Where a label stands in the rising labels[low:high]; -1 if it does not."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if labels[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and labels[low] == label else -1
+
+
+@njit(cache=True, nogil=True)
+def _incidence(sentences, offsets, rows, positions, values, first, cell_labels, cuts, labels):
+    """Occurrences of cells: (offsets (n+1,), cells, parts, values), where a part is a candidate of
+    a word of the instance."""
+    ends = np.zeros(offsets.size, np.int64)
+    for fill in range(2):
+        n = 0
+        if fill:
+            cells = np.empty(ends[-1], np.int32)
+            parts, of = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.float32)
+        for i in range(offsets.size - 1):
+            begin = cuts[sentences[i]]
+            for o in range(offsets[i], offsets[i + 1]):
+                row, t = rows[o], sentences[i] + positions[o]
+                for c in range(cuts[t], cuts[t + 1]):
+                    cell = find(cell_labels, first[row], first[row + 1], labels[c])
+                    if cell >= 0:
+                        if fill:
+                            cells[n], parts[n], of[n] = cell, c - begin, values[o]
+                        n += 1
+            ends[i + 1] = n
+    return ends, cells, parts, of
+
+
+@njit(cache=True, nogil=True)
+def pair_scores(cuts, labels, values, base, weights, out):
+    """out[j, k] = sum_g weights[base[g] + values[j, g] n_g + values[k, g]], for the pairs of all
+    neighbouring words."""
+    G = base.size - 1
+    at = 0
+    for t in range(1, cuts.size - 1):
+        for j in range(cuts[t - 1], cuts[t]):
+            for k in range(cuts[t], cuts[t + 1]):
+                total = 0.0
+                for g in range(G):
+                    total += weights[_place(values, base, labels[j], labels[k], g)]
+                out[at] = total
+                at += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place(values, base, j, k, g):
+    n = np.int64(math.sqrt(base[g + 1] - base[g]))
+    return base[g] + values[j, g] * n + values[k, g]
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(cuts, labels, values, base, d, step, weights):
+    """weights += step F d over the transitions."""
+    at = 0
+    for t in range(1, cuts.size - 1):
+        for j in range(cuts[t - 1], cuts[t]):
+            for k in range(cuts[t], cuts[t + 1]):
+                change = step * d[at]
+                at += 1
+                if change != 0.0:
+                    for g in range(base.size - 1):
+                        weights[_place(values, base, labels[j], labels[k], g)] += change
+
+
+@njit(cache=True, nogil=True)
+def _pair_norm_sq(cuts, labels, values, base, d, scratch):
+    """|F d|^2 over the transitions; scratch is all 0, before and after."""
+    _add_pairs(cuts, labels, values, base, d, 1.0, scratch)
+    norm = 0.0
+    for t in range(1, cuts.size - 1):
+        for j in range(cuts[t - 1], cuts[t]):
+            for k in range(cuts[t], cuts[t + 1]):
+                for g in range(base.size - 1):
+                    p = _place(values, base, labels[j], labels[k], g)
+                    norm += scratch[p] * scratch[p]
+                    scratch[p] = 0.0
+    return norm
+
+
+@njit(cache=True, nogil=True)
+def _settle_pairs(cuts, labels, values, base, n_cells, W, D, now, last):
+    for t in range(1, cuts.size - 1):
+        for j in range(cuts[t - 1], cuts[t]):
+            for k in range(cuts[t], cuts[t + 1]):
+                for g in range(base.size - 1):
+                    p = n_cells + _place(values, base, labels[j], labels[k], g)
+                    W[p, 0] -= (now - last[p]) * D[p, 0]
+                    last[p] = now

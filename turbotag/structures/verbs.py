@@ -1,0 +1,163 @@
+"""Verbs: what a kernel can do with the data of any problem, resolved by the type of the data.
+
+An optimizer's epoch is one compiled loop over instances, the same for every structure. It is given
+a problem's arrays as one NamedTuple, whose class says which structure they are of, and calls the
+verbs below. Where numba compiles the loop it puts in the kernel of that class (`implement`), so
+that the loop is compiled for the structures that are trained, runs without the lock of the
+interpreter, and is kept on disk. Python can call a verb too: optim/problem.Problem is made of them.
+
+Every data has a field `parts` (n+1,): the parts of instance i are parts[i]:parts[i+1] of a vector
+over the parts of all instances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class verb:
+    """A function of kernels and of Python that has an implementation for each type of data."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.__doc__, self.__module__ = function.__doc__, function.__module__
+        self.__name__ = self.__qualname__ = function.__name__
+        self._compiled: Any = None
+        self.served: set[tuple[type, ...]] = set()  # what it is implemented for
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._compiled is None:
+            from numba import njit
+
+            def call(*arguments):  # type: ignore[no-untyped-def]
+                return self(*arguments)
+
+            _rename(call, self.__name__)
+            self._compiled = njit(cache=True, nogil=True)(call)
+        return self._compiled(*arguments)
+
+    def __reduce__(self) -> str:
+        """For numba's cache, which tells verbs apart by their names."""
+        return self.__name__
+
+    def implement(self, *classes: type) -> Callable[[Any], Any]:
+        """Decorates the kernel that is this verb for a first argument of the first class, a second
+        one of the second class, and so on."""
+        from numba.extending import overload
+
+        def register(kernel: Any) -> Any:
+            def call(*arguments):  # type: ignore[no-untyped-def]
+                return kernel(*arguments)
+
+            _rename(call, f"{self.__name__}_for_{'_'.join(c.__qualname__ for c in classes)}")
+
+            def choose(*types):  # type: ignore[no-untyped-def]
+                found = [getattr(t, "instance_class", None) for t in types[: len(classes)]]
+                return call if found == [*classes] else None
+
+            overload(self, strict=False)(choose)
+            self.served.add(classes)
+            return kernel
+
+        return register
+
+
+def _rename(function: Callable[..., Any], name: str) -> None:
+    """Give a function made here a name of its own. numba names machine code by its function's name,
+    a number that counts the functions of a process, and types: of two functions of one name, one
+    compiled here and one read from disk, either may be run for the other."""
+    function.__name__, function.__qualname__ = name, f"{function.__qualname__}.{name}"
+
+
+@verb
+def oracle(data, i, W, scale, theta, nu):  # type: ignore[no-untyped-def]
+    """log Z(beta theta)/beta at the weights scale*W; the potentials into theta, the marginals into
+    nu. With beta = inf it is the maximum, and nu its indicator."""
+
+
+@verb
+def potentials(data, i, W, scale, theta):  # type: ignore[no-untyped-def]
+    """The potentials s + gamma p alone into theta."""
+
+
+@verb
+def infer(loss, domain, theta, nu):  # type: ignore[no-untyped-def]
+    """log Z(beta theta)/beta over the structures of a domain, the marginals into nu."""
+
+
+@verb
+def indicator(domain, structure, z):  # type: ignore[no-untyped-def]
+    """The stats of one structure of a domain into z."""
+
+
+@verb
+def gold(data, i, z):  # type: ignore[no-untyped-def]
+    """The stats of the right answer into z."""
+
+
+@verb
+def cost(data, i, mu):  # type: ignore[no-untyped-def]
+    """p'mu + q."""
+
+
+@verb
+def reward(data, i, theta, mu):  # type: ignore[no-untyped-def]
+    """gamma cost(mu), and what the potentials theta hold beside cost and the scores of W: of an
+    anchor s0'(mu - z), of a split what it gives to mu."""
+
+
+@verb
+def norm_sq(data, i, d):  # type: ignore[no-untyped-def]
+    """|F_i d|^2."""
+
+
+@verb
+def add(data, i, d, step, W):  # type: ignore[no-untyped-def]
+    """W += step F_i d."""
+
+
+@verb
+def shrink(data, i, V, threshold, W):  # type: ignore[no-untyped-def]
+    """W = soft(V, threshold) in the rows that instance i reads."""
+
+
+@verb
+def rows_of(data, i):  # type: ignore[no-untyped-def]
+    """The rows of W that `add` changes, some of them perhaps several times."""
+
+
+@verb
+def mixture_step(data, i, mu, nu, gap, curvature, search):  # type: ignore[no-untyped-def]
+    """(eta, gain): a step from mu towards nu, and what the mixture gains (structures/mixture)."""
+
+
+# ---- Parts of data -------------------------------------------------------------------------------
+
+
+class Smooth(NamedTuple):
+    """A loss with sums over structures."""
+
+    beta: float
+    gamma: float
+
+
+class Hinge(NamedTuple):
+    """A loss with maxima: beta = inf."""
+
+    beta: float
+    gamma: float
+
+
+Loss = Smooth | Hinge
+
+
+def loss_of(beta: float, gamma: float) -> Loss:
+    return (Hinge if beta == math.inf else Smooth)(float(beta), float(gamma))
+
+
+def begins(sizes: np.ndarray) -> np.ndarray:
+    """`parts`, from the number of parts (n,) of each instance."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -1,0 +1,177 @@
+"""Training data of taggers with many labels: candidate lists, and the problem over these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from turbotag import blas
+from turbotag.features.extract import Extractor
+from turbotag.models import lemmas
+from turbotag.models.gold import Corpus
+from turbotag.models.lists import Cells, ListTagger, label_pairs
+from turbotag.optim.dca import DCA
+from turbotag.optim.trace import Echo
+from turbotag.structures.candidate_problem import (
+    NONE,
+    CandidateProblem,
+    Lists,
+    Occurrences,
+    likely,
+    met,
+)
+from turbotag.structures.sparse_rows import SparseRowProblem, SparseRows, seen
+from turbotag.training.features import Features
+from turbotag.training.options import TaggerOptions
+
+EPOCHS = 3  # of the coarse model: it need not be good, only to leave no right label out
+MARGIN = 5.0  # candidates are at most e^5 times less likely than the best
+FOLDS = 2  # a coarse model lists for the half of the data that it has not seen
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lists candidates in the model to be: its header entry, the cells of the fine model."""
+
+    kind: type[ListTagger]
+    header: dict[str, Any]
+    cells: SparseRows
+    coarse: Any
+
+    def tagger(
+        self, header: dict[str, Any], keys: np.ndarray, weights: np.ndarray, *rest: Any
+    ) -> ListTagger:
+        return self.kind(header, keys, self.cells, weights, self.coarse, *rest)
+
+
+def added_labels(task: str) -> tuple[str, ...]:
+    """Labels that a model has whatever the data have."""
+    return (lemmas.SAME,) if task == "lemma" else ()
+
+
+def prepare_lists(
+    options: TaggerOptions, corpus: Corpus, features: Features, extractor: Extractor, echo: Echo
+) -> tuple[CandidateProblem, Listing]:
+    """The problem over the candidates of all words; gold is among them."""
+    K, loss = len(corpus.strings), options.fit.loss
+    data = Data(corpus.block.sentences, features.occurrences, corpus.ids)
+    coarse: Any
+    kind: type[ListTagger]
+    if options.task == "lemma":
+        kind, header = lemmas.Lemmatizer, {"by": "scripts", "most": 0, "margin": 0.0}
+        coarse = lemmas.Known.learn(corpus)
+        # Known forms are decided by the table, but teach what becomes of others like them.
+        lists = lemmas.Fitting(coarse, corpus.strings).lists(corpus.block, learning=True)
+        data, lists = data.distinct(lists, lemmas.form_ids(corpus.block), lemmas.ambiguous(corpus))
+        echo(f"{data.gold.size} words: each different one, and all that have several lemmas")
+    else:
+        most = options.lists(K)
+        kind, header = ListTagger, {"by": "weights", "most": most, "margin": MARGIN}
+        plain = _plain(features, extractor)
+        lists, coarse = coarse_lists(data, plain, K, most, options.fit.seed)
+    echo(f"candidates: {lists.labels.size / data.gold.size:.1f} of {K} labels a word")
+    where = data.sentences, data.occurrences
+    cells = met(*where, lists, features.keys.size, K)
+    pairs = label_pairs(corpus.strings) if options.order else NONE
+    problem = CandidateProblem(*where, data.gold, lists, cells, pairs, loss.beta, loss.gamma)
+    return problem, Listing(kind, header, cells, coarse)
+
+
+def _plain(features: Features, extractor: Extractor) -> np.ndarray:
+    """(rows,) whether a feature is of one attribute: those of the coarse model."""
+    single = [len(template) == 1 for template in extractor.templates]
+    found: np.ndarray = np.array([*single, True])[features.origins[:, 0]]
+    return found
+
+
+@blas.one_thread()
+def coarse_lists(
+    given: Data, plain: np.ndarray, K: int, most: int, seed: int
+) -> tuple[Lists, Cells]:
+    """Candidates of all words, of each half by a model of the other, as new text will have them;
+    and the model of all that lists those of new text."""
+    data, sentences, gold = given.limited(plain), given.sentences, given.gold
+    cells = data.fitted(plain.size, K, seed)
+    n = sentences.size - 1
+    fold = np.random.default_rng(seed).permutation(n) % FOLDS
+    counts, found = np.zeros(gold.size, np.int64), []
+    for f in range(FOLDS):
+        held = data.part(fold == f)
+        model = data.part(fold != f).fitted(plain.size, K, seed) if n >= FOLDS else cells
+        if held.gold.size:
+            lists = held.listed(model, K, most)
+            words = np.flatnonzero(np.repeat(fold == f, np.diff(sentences)))
+            counts[words] = np.diff(lists.cuts)
+            found.append((words, lists))
+    cuts = np.append(0, np.cumsum(counts))
+    labels = np.empty(cuts[-1], np.int32)
+    for words, lists in found:
+        at = np.repeat(cuts[words] - lists.cuts[:-1], counts[words])
+        labels[at + np.arange(at.size)] = lists.labels
+    return Lists(cuts, labels), cells
+
+
+@dataclass(frozen=True)
+class Data:
+    """Sentences with features and gold labels, as of ChainProblem."""
+
+    sentences: np.ndarray
+    occurrences: Occurrences
+    gold: np.ndarray
+
+    def limited(self, rows_kept: np.ndarray) -> Data:
+        """With the features of some rows only."""
+        offsets, rows, positions, values = self.occurrences
+        kept = rows_kept[rows]
+        ends = np.append(0, np.cumsum(kept))[offsets]
+        return Data(self.sentences, (ends, rows[kept], positions[kept], values[kept]), self.gold)
+
+    def distinct(self, lists: Lists, forms: np.ndarray, every: np.ndarray) -> tuple[Data, Lists]:
+        """Words as sentences of their own, and their candidates: one of each kind, those alike in
+        features, form and gold; and all of those in `every` (words,), whose frequency counts."""
+        offsets, rows, positions, values = self.occurrences
+        token = positions + np.repeat(self.sentences[:-1], np.diff(offsets))
+        order = np.lexsort((rows, token))
+        ends = np.searchsorted(token[order], np.arange(self.gold.size + 1))
+        rows, values = rows[order], values[order]
+        # two sets of rows may have one sum of squares: that costs an example
+        marks = np.zeros((3, self.gold.size), np.int64)
+        np.add.at(marks[0], token[order], (rows.astype(np.int64) + 1) ** 2)
+        marks[1:] = forms, self.gold
+        _, words = np.unique(marks, axis=1, return_index=True)
+        chosen = every.copy()
+        chosen[words] = True
+        alone = Data(
+            np.arange(self.gold.size + 1),
+            (ends, rows, np.zeros(rows.size, np.int32), values),
+            self.gold,
+        )
+        counts = np.diff(lists.cuts)
+        kept = lists.labels[np.repeat(chosen, counts)]
+        return alone.part(chosen), Lists(np.append(0, np.cumsum(counts[chosen])), kept)
+
+    def part(self, chosen: np.ndarray) -> Data:
+        """Some sentences; chosen: (n,) bool."""
+        offsets, *arrays = self.occurrences
+        of, words = np.diff(offsets), np.diff(self.sentences)
+        at = np.repeat(chosen, of)
+        ends = np.append(0, np.cumsum(of[chosen]))
+        rows, positions, values = (array[at] for array in arrays)
+        sentences = np.append(0, np.cumsum(words[chosen]))
+        return Data(sentences, (ends, rows, positions, values), self.gold[np.repeat(chosen, words)])
+
+    def fitted(self, n_rows: int, K: int, seed: int) -> Cells:
+        """A model of order 0, by a few epochs."""
+        cells = seen(self.sentences, self.occurrences, self.gold, n_rows, K)
+        problem = SparseRowProblem(self.sentences, self.occurrences, self.gold, cells, K)
+        optimizer = DCA(problem, 1.0 / problem.n, np.random.default_rng(seed))
+        for _ in range(EPOCHS):
+            optimizer.epoch()
+        return Cells(cells, optimizer.weights()[:, 0].astype(np.float32))
+
+    def listed(self, model: Cells, K: int, most: int) -> Lists:
+        """Candidates by a model, and gold."""
+        where = self.sentences, self.occurrences, model.rows, model.weights
+        return likely(*where, K, most, MARGIN, self.gold)

@@ -1,0 +1,463 @@
+"""What a training can be told: Fit, how weights are fitted; TaggerOptions, ParserOptions.
+
+Options are made by `options_for` from flat names, those of the command line, and are legal as soon
+as they exist: their constructors check them, before anything is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from turbotag import losses
+from turbotag.corpus import schemes
+from turbotag.corpus.reader import Block, Source
+from turbotag.errors import ArgumentError, UsageError, did_you_mean
+from turbotag.features.kinds import KINDS
+from turbotag.models.gold import ANY, SPAN_TASKS, Layout
+from turbotag.models.parser import DECODERS, MOST_HEADS, PART_FILES
+from turbotag.models.shipped import find
+from turbotag.optim.algorithms import ALGORITHMS, algorithm, parameters
+from turbotag.optim.base import LOOPY, SECOND_ORDER
+from turbotag.storage.checkpoints import FILES, content, sha256
+from turbotag.structures.second_order import ENTROPIES, Approximation
+from turbotag.training.fit import Fit, at_least, one_of, within
+
+TAG_TASKS = ("ner", "pos", "chunk", "morph", "lemma")
+TASKS = (*TAG_TASKS, "parse", "tokenize", "pipeline")
+STAGES = ("tokenize", "upos", "xpos", "feats", "lemma", "parse", "ner")  # of a pipeline, in order
+CONSTRAINTS = ("none", "decode", "train")
+CROSSING = ("lift", "skip")
+PASSIVE_AGGRESSIVE = ("dca", "dca-planes", "mira")  # for them C is the largest step
+LEAST_COST, MOST_COST = 1e-6, 1e6  # of a label, and weight of a sentence
+PARSER_GAP = "1%"  # of the primal objective, where an optimizer goes for a gap
+MANY_LABELS = 100  # above these a chain runs over candidate lists
+CANDIDATES, MOST_CANDIDATES = 8, 1000  # labels of a word
+GROUPS = ("layout", "fit", "loss", "params")  # of options that have names of their own
+# Options that do not change what a training is, only when it ends.
+FREE = (
+    *("licence", "calibration"),
+    *("epochs", "stop_gap", "patience", "max_oracle_calls", "max_seconds", "threads"),
+)
+LATER = (
+    "difference",
+    "l1",
+    "label_cost",
+    "sentence_weights",
+    "clusters",
+    "shards",
+)  # in checkpoints only where they are asked for: older ones lack them
+ROUNDS = {  # of messages between second-order parts, where nothing else is asked for
+    "convex": Approximation("convex", 8, 0.5, 1e-4),
+    "bethe": Approximation("bethe", 30, 0.3, 1e-3),
+}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What all trainings can be told: data, how weights are fitted, templates, files of resources
+    by name, a model to go on from, what share of the largest weight a compact model leaves out."""
+
+    task: str
+    train: Source
+    dev: Source | None = None
+    layout: Layout = ANY
+    fit: Fit = field(default_factory=Fit)
+    template: str | None = None
+    gazetteers: dict[str, str] = field(default_factory=dict)
+    clusters: dict[str, str] = field(default_factory=dict)
+    init: str | None = None
+    licence: str = ""
+    drop: float = 0.01
+    calibration: bool = True
+
+    def __post_init__(self) -> None:
+        if self.fit.patience is not None and not self.dev:
+            raise UsageError("patience must be at least 1 and needs --dev")
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """Files of resources, by kind and by name (features/kinds)."""
+        return {kind: getattr(self, kind) for kind in KINDS}
+
+    def fingerprint(self, block: Block) -> dict[str, Any]:
+        """What must be equal for a checkpoint to be continued: options that matter under their flat
+        names, with their defaults, and the contents of files; block: the training data."""
+        loss = self.fit.loss
+        settings = asdict(self) | asdict(self.layout) | asdict(self.fit) | asdict(loss)
+        settings["shards"] = self.fit.dealt
+        settings |= algorithm(self.fit.algorithm).check(loss.beta, loss.gamma, self.fit.params)
+        settings = {k: v for k, v in settings.items() if k not in (*GROUPS, *FREE, "train")}
+        settings = {k: v for k, v in settings.items() if v or k not in LATER}
+        settings |= {name: content(settings[name]) for name in FILES if name in settings}
+        settings["train"] = sha256(block)
+        return dict(json.loads(json.dumps(settings, default=str)))
+
+
+@dataclass(frozen=True)
+class TaggerOptions(TrainingOptions):
+    """What the training of a tagger can be told; see the help of `turbotag train` for each."""
+
+    scheme: str | None = None
+    strict: bool = False
+    constraints: str = "decode"
+    order: int = 1
+    candidates: int | None = None
+    compact: bool = False
+    label_cost: dict[str, float] = field(default_factory=dict)
+    sentence_weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_costs()
+        one_of("constraints", self.constraints, CONSTRAINTS)
+        if self.scheme is not None:
+            one_of("scheme", self.scheme, schemes.SCHEMES)
+        if self.order not in (0, 1, 2):
+            raise UsageError(f"order is {self.order}: it is 0, 1 or 2")
+        if self.order == 0 and self.constraints == "train":
+            raise UsageError("--constraints train forbids pairs of tags, which order 0 has not")
+        if not 0.0 <= self.drop < 1.0:
+            raise UsageError(f"drop is {self.drop}: it must lie between 0 and 1")
+        if self.candidates is not None:
+            within("candidates", self.candidates, 0, MOST_CANDIDATES)
+            if self.task == "lemma":
+                raise UsageError("--candidates: those of lemmas are the scripts that fit the form")
+            if self.candidates and (self.order == 2 or self.task in SPAN_TASKS):
+                raise UsageError("--candidates is for tags that are no spans, and --order 0 or 1")
+        if self.task == "lemma" and self.order:
+            raise UsageError("lemmas do not depend on each other: leave out --order, or take 0")
+        if self.task == "lemma" and self.init:
+            raise UsageError("--init goes on from models without candidate lists, not from lemmas")
+
+    def _check_costs(self) -> None:
+        for name, cost in self.label_cost.items():
+            within(f"label-cost of {name}", cost, LEAST_COST, MOST_COST)
+        if self.label_cost and not self.fit.loss.gamma:
+            raise UsageError(
+                "--label-cost weighs the cost in the loss, and a loss with gamma 0 has none: take "
+                "--loss softmax-margin or svm"
+            )
+        if self.label_cost and self.candidates:
+            raise UsageError("--label-cost is for models without --candidates")
+        for weight in self.sentence_weights:
+            within("the weight of a sentence", weight, LEAST_COST, MOST_COST)
+        if self.sentence_weights and self.fit.params.get("dual") == "exact":
+            raise UsageError("weights of sentences need --dual compact")
+
+    def lists(self, n_labels: int) -> int:
+        """How many candidates a word has, 0 for all labels."""
+        if self.candidates is not None:
+            return self.candidates
+        many = n_labels > MANY_LABELS and self.order < 2 and self.task not in SPAN_TASKS
+        return CANDIDATES if many and not self.init else 0
+
+
+@dataclass(frozen=True)
+class ParserOptions(TrainingOptions):
+    """What the training of a parser can be told; see the help of `turbotag train` for each."""
+
+    decoder: str = "auto"
+    multi_root: bool = False
+    crossing: str = "lift"
+    labels: bool = True
+    prune: bool = True
+    parts: tuple[str, ...] = ()
+    entropy: str = "convex"
+    rounds: int | None = None
+    damping: float | None = None
+    tolerance: float | None = None
+    min_count: int = 4
+    jackknife: int = 0
+    supertags: int = 0
+    heads: int | None = None
+
+    @property
+    def single_root(self) -> bool:
+        return not self.multi_root
+
+    @property
+    def approximation(self) -> Approximation:
+        """How second-order parts are summed over."""
+        asked = {"rounds": self.rounds, "damping": self.damping, "tolerance": self.tolerance}
+        given: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
+        return replace(ROUNDS[self.entropy], **given)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("decoder", self.decoder, ("auto", *DECODERS))
+        one_of("crossing", self.crossing, CROSSING)
+        one_of("entropy", self.entropy, ENTROPIES)
+        unknown = [p for p in self.parts if p not in PART_FILES]
+        if unknown:
+            raise UsageError(f"parts are {', '.join(PART_FILES)}, not {unknown[0]!r}")
+        try:
+            self.approximation.check()
+        except ValueError as e:
+            raise UsageError(str(e)) from e
+        if self.parts:
+            self._check_second_order()
+        if self.min_count < 0:
+            raise UsageError(f"min-count is {self.min_count}: it must not be negative")
+        within("drop", self.drop, 0.0, 0.1)
+        for name, folds in (("jackknife", self.jackknife), ("supertags", self.supertags)):
+            if folds == 1 or folds < 0:
+                raise UsageError(f"{name} is {folds}: it takes 2 folds or more")
+        if self.heads is not None:
+            within("heads", self.heads, 1, MOST_HEADS)
+            if not self.prune:
+                raise UsageError("--heads needs the pruning model: leave out --no-prune")
+        if self.supertags and not self.labels:
+            raise UsageError("--supertags needs labels")
+        if self.fit.params.get("dual") == "exact":
+            if self.decoder != "projective":
+                raise UsageError("--dual exact needs --decoder projective; use --dual compact")
+            if not self.fit.loss.smooth:
+                raise UsageError("--dual exact needs a finite beta; use --dual compact")
+
+    def _check_second_order(self) -> None:
+        fit = self.fit
+        structure = SECOND_ORDER if self.entropy == "convex" else LOOPY
+        able = [name for name, cls in ALGORITHMS.items() if structure in cls.structures]
+        if fit.algorithm not in able:
+            raise UsageError(
+                f"--parts with --entropy {self.entropy} is trained by {', '.join(able)}; "
+                f"{fit.algorithm} needs the exact log Z"
+            )
+        if fit.params.get("l1"):
+            raise UsageError("--l1 serves parsers without --parts")
+        if fit.loss.difference:
+            raise UsageError("--parts has no concave-convex rounds: take a convex loss")
+        if self.entropy == "bethe" and not fit.loss.smooth:
+            raise UsageError("--entropy bethe needs a loss with finite beta")
+        if fit.params.get("sampling") in ("importance", "gap-importance"):
+            raise UsageError("--parts has no bound of its features: use --sampling gap")
+        if self.decoder == "projective":
+            raise UsageError(
+                "--parts sums over all trees: take --decoder projective-decoding or nonprojective"
+            )
+        if self.decoder == "projective-decoding" and not fit.loss.smooth:
+            raise UsageError("--decoder projective-decoding with --parts needs a finite beta")
+        if not self.prune:
+            raise UsageError("--parts needs pruned arcs: leave out --no-prune")
+
+
+@dataclass(frozen=True)
+class TokenizerOptions(TrainingOptions):
+    """What the training of a tokenizer can be told; see the help of `turbotag train` for each.
+
+    by_letter None: as the training data need it."""
+
+    by_letter: bool | None = None
+    min_count: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("min-count", self.min_count, 1)
+        within("drop", self.drop, 0.0, 0.1)
+
+
+@dataclass(frozen=True)
+class PipelineOptions(TrainingOptions):
+    """What the training of a whole pipeline can be told; see the help of `turbotag train`.
+
+    ner, ner_dev: files with entities; stages: some of STAGES, None for all that the data can
+    teach; jackknife: folds by which columns are predicted, 0 for gold ones; supertags, heads and
+    parts are of trees; recipes: options of single stages in place of the usual ones, by their names
+    (from Python).
+    """
+
+    ner: Source | None = None
+    ner_dev: Source | None = None
+    stages: tuple[str, ...] | None = None
+    jackknife: int = 5
+    supertags: int = 5
+    heads: int | None = 6
+    parts: tuple[str, ...] = ()
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in (*(self.stages or ()), *self.recipes):
+            if name not in STAGES:
+                raise UsageError(f"stages are {', '.join(STAGES)}, not {name!r}")
+        if self.ner_dev and not self.ner:
+            raise UsageError("--ner-dev needs --ner")
+        for name, folds in (("jackknife", self.jackknife), ("supertags", self.supertags)):
+            if folds == 1 or folds < 0:
+                raise UsageError(f"{name} is {folds}: it takes 2 folds or more, or 0 for none")
+        parser_options(b"", b"", heads=self.heads, parts=self.parts, supertags=self.supertags)
+
+
+# ---- Options by their flat names -----------------------------------------------------------------
+
+
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
+COMMON = (
+    *(n for n in _names(TrainingOptions) if n not in ("task", "train", "dev", "layout", "fit")),
+    *("loss", "beta", "gamma"),
+    *(n for n in _names(Fit) if n not in ("loss", "params")),
+)
+LAYOUT = ("columns", "target")  # of taggers: a treebank has its own
+DATA = ("sentence_weights",)  # comes with the data, not by name
+TAGGERS = tuple(n for n in _names(TaggerOptions) if n not in (*_names(TrainingOptions), *DATA))
+PARSERS = tuple(n for n in _names(ParserOptions) if n not in _names(TrainingOptions))
+TOKENIZERS = tuple(n for n in _names(TokenizerOptions) if n not in _names(TrainingOptions))
+OF_ONE = (  # of single models: a pipeline has its own recipe for each stage
+    *("template", "drop", "loss", "beta", "gamma", "difference", "l1"),
+    *(n for n in _names(Fit) if n not in ("loss", "params", "seed", "difference", "l1")),
+)
+OF_WORDS = ("init", "calibration", "gazetteers", "clusters")  # of models whose input are words
+PIPELINES = tuple(n for n in _names(PipelineOptions) if n not in _names(TrainingOptions))
+USERS = {  # of options that not all tasks have
+    "taggers": (*TAGGERS, *LAYOUT, *OF_WORDS, *OF_ONE),
+    "parsers": (*PARSERS, *OF_WORDS, *OF_ONE),
+    "tokenizers": (*TOKENIZERS, *OF_ONE),
+    "pipelines": (*PIPELINES, "gazetteers", "clusters"),
+}
+NEEDS = dict.fromkeys(("entropy", "rounds", "damping", "tolerance"), "parts")
+
+
+def options_for(
+    task: str, train: Source, dev: Source | None = None, **given: Any
+) -> TaggerOptions | ParserOptions | TokenizerOptions | PipelineOptions:
+    """Options of a task by their flat names, with its defaults where nothing is given (None counts
+    as nothing). `params` are parameters of the algorithm."""
+    if task == "parse":
+        return parser_options(train, dev, **given)
+    if task == "tokenize":
+        return tokenizer_options(train, dev, **given)
+    if task == "pipeline":
+        return pipeline_options(train, dev, **given)
+    return tagger_options(task, train, dev, **given)
+
+
+# The last epochs differ by noise on dev; only the last has the certified gap.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "morph": {"stop_gap": "1%", "keep": "last"},
+    "lemma": {"stop_gap": "1%", "keep": "last", "order": 0},
+}
+
+
+def tagger_options(
+    task: str, train: Source, dev: Source | None = None, **given: Any
+) -> TaggerOptions:
+    if task not in TAG_TASKS:
+        raise UsageError(f"unknown task {task!r}: it is one of {', '.join(TASKS)}")
+    given = {k: v for k, v in given.items() if v is not None}
+    defaults = DEFAULTS.get(task, {})
+    if given.get("label_cost") and not given.keys() & {"loss", "beta", "gamma"}:
+        defaults = defaults | {"loss": "softmax-margin"}
+    return TaggerOptions(task, train, dev, **_grouped(task, defaults | given))
+
+
+def parser_options(train: Source, dev: Source | None = None, **given: Any) -> ParserOptions:
+    given = {k: v for k, v in given.items() if v is not None}
+    return ParserOptions("parse", train, dev, **_grouped("parse", parser_defaults(given) | given))
+
+
+def tokenizer_options(train: Source, dev: Source | None = None, **given: Any) -> TokenizerOptions:
+    given = {k: v for k, v in given.items() if v is not None}
+    # Chosen on dev data of four treebanks (docs/howto/tokenizer.md).
+    defaults = {"C": 0.3, "drop": 0.002, "keep": "last", "stop_gap": PARSER_GAP}
+    return TokenizerOptions("tokenize", train, dev, **_grouped("tokenize", defaults | given))
+
+
+def pipeline_options(train: Source, dev: Source | None = None, **given: Any) -> PipelineOptions:
+    return PipelineOptions("pipeline", train, dev, **_grouped("pipeline", given))
+
+
+def _grouped(task: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Flat options with those of Layout and Fit put together."""
+    rest = {k: v for k, v in given.items() if v is not None}
+
+    def take(*names: str) -> dict[str, Any]:
+        return {name: rest.pop(name) for name in names if name in rest}
+
+    if "init" in rest:
+        rest["init"] = find(rest["init"])
+    layout = Layout(task=task, **take("format", *LAYOUT))
+    loss = losses.loss(rest.pop("loss", "crf"), **take("beta", "gamma"))
+    return {"layout": layout, "fit": Fit(loss=loss, **take(*_names(Fit))), **rest}
+
+
+def parser_defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """Chosen on dev data of four treebanks (docs/parser.md)."""
+    second_order = bool(given.get("parts"))
+    # sdca certifies, but needs a log Z that is exact or an upper bound
+    usual = "dca" if second_order and given.get("entropy") == "bethe" else "sdca"
+    name = given.get("algorithm", usual)
+    if name in PASSIVE_AGGRESSIVE:
+        C = 0.03
+    else:
+        C = 0.3 if second_order else 0.1
+    defaults: dict[str, Any] = {
+        "algorithm": usual,
+        "C": C,
+        "drop": 0.005 if second_order else 0.01,  # parts have smaller weights beside the arcs'
+        # The last epochs before a certified gap differ by noise on dev; the last has the proof.
+        "keep": "last" if name == "sdca" else "best",
+    }
+    if not given.keys() & {"loss", "beta", "gamma"}:
+        defaults |= {"loss": "softmax-margin", "gamma": 3.0}
+    # The objective is a sum over all words of a sentence: no number fits all treebanks.
+    if algorithm(name).default_gap is not None:
+        defaults["stop_gap"] = PARSER_GAP
+    return defaults
+
+
+def check_given(
+    task: str, given: Mapping[str, Any], spelling: Callable[[str], str] = lambda name: name
+) -> None:
+    """Refuse options that are for another task, and those that need another one; spelling tells
+    how a user writes the name of one."""
+    for name in given:
+        users = [who for who, own in USERS.items() if name in own]
+        if users and _user(task) not in users:
+            raise ArgumentError(
+                f"{spelling(name)} is for {' and '.join(users)}: the task {task} has no use for it"
+            )
+        needed = "compact" if name == "drop" and task in TAG_TASKS else NEEDS.get(name)
+        if needed and not given.get(needed):
+            raise ArgumentError(f"{spelling(name)} needs {spelling(needed)}")
+
+
+def _user(task: str) -> str:
+    own = {"parse": "parsers", "tokenize": "tokenizers", "pipeline": "pipelines"}
+    return own.get(task, "taggers")
+
+
+def named(task: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a task and parameters of the algorithm, given by name, as `options_for` takes
+    them. None counts as nothing; a name that is neither is refused, with those that there are."""
+    given = {name: value for name, value in given.items() if value is not None}
+    check_given(task, given)
+    of_algorithms = {name.replace("-", "_") for name in parameters()}
+    every = (*COMMON, *USERS[_user(task)])
+    own = tuple(dict.fromkeys(n for n in every if n not in (*LAYOUT, *of_algorithms)))
+    options = {name: value for name, value in given.items() if name in own}
+    chosen = options_for(task, b"", b"", **options).fit.algorithm
+    known = {p.name.replace("-", "_"): p.name for p in algorithm(chosen).params}
+    params = dict(given.get("params", {}))
+    for name, value in given.items():
+        if name in known:
+            params[known[name]] = value
+        elif name not in own and name != "params":
+            raise ArgumentError(_unknown(name, own, chosen, tuple(known)))
+    return options | {"params": params}
+
+
+def _unknown(name: str, own: tuple[str, ...], chosen: str, known: tuple[str, ...]) -> str:
+    """What to say of a name that is neither an option nor a parameter of the algorithm."""
+    of_others = parameters().get(name.replace("_", "-"))
+    if of_others:
+        return f"{name} is a parameter of {', '.join(who for who, _ in of_others)}, not of {chosen}"
+    return (
+        f"there is no option {name!r}{did_you_mean(name, (*own, *known))} "
+        f"(options: {', '.join(sorted(own))}; parameters of {chosen}: {', '.join(known) or 'none'})"
+    )
