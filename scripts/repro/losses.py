@@ -11,7 +11,7 @@ import numpy as np
 from common import Claim, rows_of
 from measure import Row, Setting, chosen, groups, some, table
 from plots import draw
-from problems import NAMES, parsing, tagging
+from problems import NAMES, Task, parsing, tagging
 
 from turbotag.corpus import schemes
 
@@ -30,8 +30,8 @@ class Entities:
     measure = "F1"
     Cs = (0.1, 1.0, 10.0)
 
-    def __init__(self, setting: Setting, corpus: str):
-        self.task = tagging(setting, corpus)
+    def __init__(self, setting: Setting, corpus: str, loss: Loss):
+        self.task = tagging(setting, corpus, beta=loss[0], gamma=loss[1])
 
     def counts(self, W: np.ndarray) -> np.ndarray:
         test = self.task.scorer("test")
@@ -64,14 +64,14 @@ class Heads:
     measure = "UAS"
     Cs = (0.01, 0.03, 0.1)
 
-    def __init__(self, setting: Setting, corpus: str):
+    def __init__(self, setting: Setting, corpus: str, loss: Loss):
         folder = setting.data / corpus
         with tempfile.TemporaryDirectory() as scratch:
             train = folder / "train.conllu"
             if setting.size != "full":
                 train = some(train, 4, Path(scratch) / "quarter.conllu")
             held_out = {part: folder / f"{part}.conllu" for part in ("dev", "test")}
-            self.task = parsing(setting, train, held_out)
+            self.task = parsing(setting, train, held_out, beta=loss[0], gamma=loss[1])
 
     def counts(self, W: np.ndarray) -> np.ndarray:
         test = self.task.scorer("test")
@@ -94,7 +94,7 @@ def run(setting: Setting) -> None:
     tests: list[Row] = []
     for corpus, kind in (("conll2002-nl", Entities), ("conll2003", Entities), ("ewt", Heads)):
         if setting.has(corpus):
-            counts = grid(setting, corpus, kind(setting, corpus), dev, test)
+            counts = grid(setting, corpus, kind, dev, test)
             tests += significance(setting, corpus, counts, test)
     setting.write("losses-dev", dev)
     setting.write("losses-test", test)
@@ -102,32 +102,33 @@ def run(setting: Setting) -> None:
 
 
 def grid(
-    setting: Setting, corpus: str, suite: Any, dev: list[Row], test: list[Row]
+    setting: Setting, corpus: str, kind: Any, dev: list[Row], test: list[Row]
 ) -> dict[Loss, np.ndarray]:
     """Train every loss; its rows go to `dev` and `test`, its (seeds, sentences, 2) counts back."""
-    problem, epochs = suite.task.problem, setting.pick(1, 6, 10)
+    epochs = setting.pick(1, 6, 10)
     seeds = range(setting.seed + 1, setting.seed + 1 + setting.pick(2, 4, 5))
     every = [(b, g) for b in BETAS for g in GAMMAS]
     found = {}
 
-    def trained(loss: Loss, C: float, seed: int) -> np.ndarray:
-        problem.beta, problem.gamma = loss
-        opt = suite.task.optimizer("dca", C, seed)
+    def trained(task: Task, C: float, seed: int) -> np.ndarray:
+        opt = task.optimizer("dca", C, seed)
         for _ in range(epochs):
             opt.epoch()
         return opt.weights()
 
     for loss in setting.pick([CRF, SVM, (3.0, 1.0)], every):
+        suite = kind(setting, corpus, loss)
+        task = suite.task
         key = {"corpus": corpus, "measure": suite.measure, "beta": loss[0], "gamma": loss[1]}
-        scores = {C: suite.task.score(trained(loss, C, setting.seed), "dev") for C in suite.Cs}
+        scores = {C: task.score(trained(task, C, setting.seed), "dev") for C in suite.Cs}
         dev += [{**key, "C": C, "dev": x} for C, x in scores.items()]
         best = max(scores, key=lambda C: scores[C])
         counts = []
         for seed in seeds:
-            W = trained(loss, best, seed)
+            W = trained(task, best, seed)
             counts.append(suite.counts(W))
             of_test = 100 * counts[-1][:, 0].sum() / counts[-1][:, 1].sum()
-            of_dev = suite.task.score(W, "dev")
+            of_dev = task.score(W, "dev")
             test.append({**key, "C": best, "seed": seed, "dev": of_dev, "test": of_test})
         found[loss] = np.stack(counts)
         print(test[-1], flush=True)

@@ -14,7 +14,7 @@ from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.certificate import NegativeGapError, certify_primal, check_gap
 from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
-from turbotag.optim.mira import hildreth
+from turbotag.optim.halfspaces import hildreth
 from turbotag.optim.run import Dev, Limits, Saving, run
 from turbotag.optim.sampling import Sampler
 from turbotag.optim.sdca import SCHEMES, SDCA

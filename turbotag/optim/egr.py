@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.optim.base import Optimizer, Param
-from turbotag.optim.certificate import Certificate, check_gap
+from turbotag.optim.certificate import Certificate, check_gap, primal_value, proven
 from turbotag.optim.problem import Problem
 
 ROUNDING = 1e-12
@@ -65,12 +65,12 @@ class EGR(Optimizer):
         self.next_A, self.next_cost = self.A.copy(), np.array([cost])
 
     def _measure(self, hard: float, soft: float) -> bool:
-        """J (23), J_mu (31) and D (26) at the present point; whether the excessive gap condition
+        """J (23), J_mu (31) and D at the present point; whether the excessive gap condition
         (11) holds."""
         half = 0.5 * self.lam * self.problem.sq_norm(self.W)
         self.primal = half + hard
         self.smoothed = half + soft - float(self.mu[0]) * self.log_count
-        self.dual = float(self.reward[0]) - 0.5 * self.lam * self.problem.sq_norm(self.A)
+        self.dual = self._dual()
         check_gap(self.primal - self.dual, self.primal)
         return bool(self.smoothed <= self.dual + ROUNDING * abs(self.dual))
 
@@ -141,15 +141,12 @@ class EGR(Optimizer):
 
     def certify(self) -> Certificate:
         """J(w_k) by a full pass, and D at alpha_k, whose w(alpha_k) and cost are kept exactly."""
-        problem, total = self.problem, 0.0
-        for i in range(problem.n):
-            value, theta, _ = problem.oracle(i, self.W)
-            total += value - theta @ problem.gold(i)
-        self.oracle_calls += problem.n
-        primal = 0.5 * self.lam * problem.sq_norm(self.W) + total / problem.n
-        dual = float(self.reward[0]) - 0.5 * self.lam * problem.sq_norm(self.A)
-        check_gap(primal - dual, primal)
-        return Certificate(primal, dual, primal - dual)
+        self.oracle_calls += self.problem.n
+        return proven(primal_value(self.problem, self.lam, self.W), self._dual())
+
+    def _dual(self) -> float:
+        """D(alpha_k) (26)."""
+        return float(self.reward[0]) - 0.5 * self.lam * self.problem.sq_norm(self.A)
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"W": self.W, "A": self.A, "next_A": self.next_A}

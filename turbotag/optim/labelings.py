@@ -48,6 +48,12 @@ class Lists:
         z[point.parts] = point.values
         return z
 
+    def remember(self, i: int, point: Point, most: int) -> None:
+        """Put a point first; of the others, the newest stay, so many in all, and the gold answer,
+        which comes last."""
+        self.points[i].insert(0, point)
+        del self.points[i][most:-1]
+
     @property
     def nbytes(self) -> int:
         return sum(p.parts.nbytes + p.values.nbytes for mine in self.points for p in mine)

@@ -20,11 +20,19 @@ class Problem(Protocol):
 
     n: int
     total: float  # n, unless instances have weights: their sum, as C = 1/(lambda total) has it
-    beta: float
-    gamma: float
     structure: str
     data: Any  # the arrays, for kernels: structures/verbs says what they can do with them
     certified: str  # what a duality gap is proven for; "" where log Z is approximate
+
+    @property
+    def beta(self) -> float:
+        """Inverse temperature of the loss, inf for a hinge."""
+        ...
+
+    @property
+    def gamma(self) -> float:
+        """Weight of the cost."""
+        ...
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -26,7 +26,7 @@ class Sampler:
 
     weights p_i: 1 (uniform), 1 + R_i^2/(lambda n) (importance; Le Priol et al. 2018, equation 23),
     the last seen block gap g_i (gap; section 5.3, equation 25), their product (gap-importance;
-    section 6.3), g_i per unit of oracle work (gap-cost, ours); `max` takes the largest g_i
+    equation 57), g_i per unit of oracle work (gap-cost, ours); `max` takes the largest g_i
     (section 5.3, after equation 24).
     """
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.optim.base import EXACT, Optimizer, Param
-from turbotag.optim.certificate import Certificate, check_gap, objective
+from turbotag.optim.base import EXACT, Optimizer, Param, gather
+from turbotag.optim.certificate import Certificate, check_gap, primal_value, proven
 from turbotag.optim.epochs import slices
 from turbotag.optim.problem import Problem
 from turbotag.optim.sampling import Sampler
@@ -124,8 +124,7 @@ class AcceleratedSDCA(Optimizer):
         problem, kappa = self.problem, float(self.kappa[0])
         self.c[:] = kappa / (self.lam + kappa) * self.y
         self.W[:] = self.c
-        for i in range(problem.n):
-            problem.add(i, problem.gold(i) - self.duals.point(i)[0], 1.0 / self.duals.scale, self.W)
+        gather(problem, self.duals.point, 1.0 / self.duals.scale, self.W)
 
     def _wanted(self) -> float:
         """The gap to which the present inner problem is to be solved."""
@@ -178,13 +177,12 @@ class AcceleratedSDCA(Optimizer):
 
     def certify(self) -> Certificate:
         """P(W) by a full pass, and D at the dual variables, both of the original problem."""
-        primal, _ = objective(self.problem, self.lam, self.W)
+        primal = primal_value(self.problem, self.lam, self.W)
         self.oracle_calls += self.problem.n
         rewards = sum(self.problem.reward(i, self.duals.point(i)[0]) for i in range(self.problem.n))
         self.rewards[0] = (float(self.duals.h.sum()) + rewards) / self.problem.n
         self.dual = self._dual()
-        check_gap(primal - self.dual, primal)
-        return Certificate(primal, self.dual, primal - self.dual)
+        return proven(primal, self.dual)
 
     @property
     def state_bytes(self) -> int:

@@ -35,7 +35,7 @@ class SVMStruct(BMRM):
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
-        self.lists = Lists(problem)  # the newest first, the gold answer among them
+        self.lists = Lists(problem)  # the newest first, the gold answer last
         self.violation = np.array([np.inf])  # of the last constraint that the oracle made
 
     def epoch(self) -> None:
@@ -56,12 +56,9 @@ class SVMStruct(BMRM):
         v, total = np.zeros(problem.shape), 0.0
         for i in range(problem.n):
             value, theta, nu = problem.oracle(i, self.W)
-            if most:
-                mine = self.lists.points[i]
-                known = self.lists.scores(i, theta)
-                if value > known.max() + SAME * max(1.0, abs(value)):
-                    mine.insert(0, sparse(nu, 0.0))
-                    del mine[most + 1 :]
+            known = self.lists.scores(i, theta)
+            if most and value > known.max() + SAME * max(1.0, abs(value)):
+                self.lists.remember(i, sparse(nu, 0.0), most)
             z = problem.gold(i)
             total += value - float(theta @ z)
             problem.add(i, z - nu, 1.0 / (self.lam * problem.n), v)

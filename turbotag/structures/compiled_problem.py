@@ -24,9 +24,18 @@ class CompiledProblem:
         self.data = data
         self.n = data.parts.size - 1
         self.total = float(self.n)
-        self.beta, self.gamma = float(beta), float(gamma)
         self.loss = verbs.loss_of(beta, gamma)
         self._theta, self._nu, self._z = np.empty((3, int(np.diff(data.parts).max())))
+
+    @property
+    def beta(self) -> float:
+        """Inverse temperature of the loss, which is part of `data`: it cannot be changed here."""
+        return self.loss.beta
+
+    @property
+    def gamma(self) -> float:
+        """Weight of the cost."""
+        return self.loss.gamma
 
     def size(self, i: int) -> int:
         """Number of parts of instance i."""
