@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from measure import Page, Part, Row, Setting, groups, main, read, table, write
-from problems import NAMES, tagging
+from problems import NAMES, limited, tagging
 
 from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.base import LOSSES as SERVED
-from turbotag.optim.base import Optimizer, serves
+from turbotag.optim.base import serves
 from turbotag.optim.run import Limits, run
 from turbotag.optim.trace import Trace
 
@@ -51,24 +51,13 @@ def methods(loss: str, *without: str) -> list[str]:
     ]
 
 
-def limited(cls: type[Optimizer], seconds: float) -> type[Optimizer]:
-    """An optimizer that is done after so many CPU seconds: what it reaches does not depend on what
-    else the machine does, as it would with a limit of the clock."""
-    begin = time.process_time()
-
-    def epoch(self: Any) -> None:
-        cls.epoch(self)
-        if time.process_time() - begin >= seconds:
-            self.done = f"{seconds:g} CPU seconds"
-
-    return type(cls.__name__, (cls,), {"epoch": epoch})
-
-
 def measured(setting: Setting, task: Any, loss: str, name: str, C: float, gap: float) -> Row:
     """Run to a certified gap or a time limit."""
     gap, seconds = setting.pick((1.0, 1.0), (gap, SECONDS))
     warm = task.optimizer(name.split()[0], C, **EXTRA.get(name, {}))
     warm.epoch()  # kernels are compiled before the clock starts
+    warm.finish()
+    warm.certify()
     warm.close()
     start = time.process_time()
     wrap = partial(limited, seconds=seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,19 @@ def follow(
             "cpu_seconds": round(spent, 3),
             **found,
         }
+
+
+def limited(cls: type[Optimizer], seconds: float) -> type[Optimizer]:
+    """An optimizer that is done after so many CPU seconds: what it reaches does not depend on what
+    else the machine does, as it would with a limit of the clock."""
+    begin = time.process_time()
+
+    def epoch(self: Any) -> None:
+        cls.epoch(self)
+        if time.process_time() - begin >= seconds:
+            self.done = f"{seconds:g} CPU seconds"
+
+    return type(cls.__name__, (cls,), {"epoch": epoch})
 
 
 def primal_of(opt: Any) -> float:

@@ -93,8 +93,8 @@ def sampled(out: Path) -> list[Claim]:
             "Schmidt et al. 2015, abstract",
             "Non-uniform sampling substantially improves SAG.",
             min(ratio.values()) > 1.5,
-            "Oracle calls of SAG over those of SAG-NUS to a certified gap of 1e-6 on 500 sentences "
-            "of CoNLL-2000 (docs/optimizers.md): "
+            "Oracle calls of SAG over those of SAG-NUS to a certified gap of 1e-6 on "
+            f"{rows[0]['sentences']:.0f} sentences of CoNLL-2000 (docs/optimizers.md): "
             + ", ".join(f"{loss} {x:.1f}" for loss, x in ratio.items())
             + ". It shows if all are above 1.5.",
         )
