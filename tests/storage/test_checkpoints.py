@@ -1,13 +1,15 @@
 """Checkpoints: whether one is of this training, and what is different if it is not."""
 
+import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError
-from turbotag.storage.checkpoints import Checkpoint, difference
+from turbotag.storage.checkpoints import Checkpoint, Progress, difference
 from turbotag.training.options import options_for
 
 
@@ -87,3 +89,32 @@ def test_another_training_is_refused(tmp_path):
         Checkpoint(path, {"C": 2.0, "seed": 1}).load()
     with pytest.raises(DataError, match="of another version"):
         Checkpoint(path, {"C": 1.0}).load()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_folds_are_used_in_their_order_and_not_worked_on_again(tmp_path, threads):
+    output, begun, used = str(tmp_path / "m"), [], []
+
+    def work(f, fails=()):
+        begun.append(f)
+        time.sleep(0.05 if f == 0 else 0.0)  # others end before the first
+        if f in fails:
+            raise ValueError("a fold fails")
+        return {"f": np.array([f])}
+
+    def folds(resume, **how):
+        progress = Progress(output, {}, resume=resume)
+        use = lambda f, arrays: used.append((f, int(arrays["f"][0])))  # noqa: E731
+        progress.folds("fold", 5, partial(work, **how), use, threads)
+        return progress
+
+    with pytest.raises(ValueError, match="a fold fails"):
+        folds(False, fails=(2,))
+    assert used == [(0, 0), (1, 1)]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"m.fold{f}.checkpoint" for f in (0, 1)]
+    begun.clear()
+    used.clear()
+    folds(True).remove()
+    assert used == [(f, f) for f in range(5)]
+    assert sorted(begun) == [2, 3, 4]
+    assert not [*tmp_path.iterdir()]

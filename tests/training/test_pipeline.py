@@ -1,6 +1,7 @@
 """Pipelines from one treebank: all columns from raw text, one file, resumed stage by stage."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,9 @@ def test_arrays_of_several_stages_are_stored_once(whole):
 
 
 def test_resumed_stage_by_stage_to_the_same_bytes(tmp_path, monkeypatch, clusters, whole):
+    """With two threads until it is interrupted, and one after that."""
     options = options_for("pipeline", DEV, TEST, clusters={"own": clusters}, **SMALL)
+    threads = replace(options, fit=replace(options.fit, threads=2))
     path, said = str(tmp_path / "m"), []
 
     def stop(*given, **named):
@@ -92,7 +95,7 @@ def test_resumed_stage_by_stage_to_the_same_bytes(tmp_path, monkeypatch, cluster
     with monkeypatch.context() as patch:
         patch.setattr(module, "train_parser", stop)
         with pytest.raises(KeyboardInterrupt):
-            train(options, path)
+            train(threads, path)
     stages = ["lemma", "lemma0", "lemma1", "tokenize", "upos", "upos0", "upos1"]
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"m.{s}.checkpoint" for s in stages]
     monkeypatch.setattr(module, "train_tokenizer", stop)

@@ -179,13 +179,15 @@ class _Train(click.Command):
 @click.option(
     "--threads",
     type=int,
-    help="sdca: compute with this many threads [1]. More than one deals the sentences to shards.",
+    help="Compute with this many threads [1]. Folds (--jackknife, --supertags, pipeline) are "
+    "trained at the same time, which changes no bit; for sdca, sentences are dealt to shards.",
 )
 @click.option(
     "--shards",
     type=int,
     help="sdca: deal the sentences to this many shards, whose steps are made at the same time and "
-    "then added [one for each thread]. The model depends on the shards, never on the threads.",
+    "then added [one for each thread; pipeline: 1]. The model depends on the shards, never on the "
+    "threads.",
 )
 @click.option(
     "--init",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,33 @@ class Progress:
             checkpoint.save(arrays, OVER)
         pending.settle()
         use(arrays)
+
+    def folds(
+        self,
+        stage: str,
+        k: int,
+        work: Callable[[int], Arrays],
+        use: Callable[[int, Arrays], None],
+        threads: int = 1,
+    ) -> None:
+        """Each of k stages `once`: STAGE0, STAGE1, ... None of them depends on another, so that
+        several threads can work on them; what they give is used in their order."""
+        if threads == 1:
+            for f in range(k):
+                self.once(f"{stage}{f}", partial(work, f), partial(use, f))
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            begun = {f: pool.submit(work, f) for f in range(k) if not self._over(f"{stage}{f}")}
+            try:
+                for f in range(k):
+                    again = begun[f].result if f in begun else partial(work, f)
+                    self.once(f"{stage}{f}", again, partial(use, f))
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # where one has failed
+
+    def _over(self, stage: str) -> bool:
+        found = self.checkpoint(stage).load() if self.resume else None
+        return found is not None and found[1] == OVER
 
     def settle(self, note: str) -> None:
         """The model is written: end here if a signal waits for that. note: says so, and is what

@@ -20,7 +20,7 @@ CRF = Loss()
 class Fit:
     """How weights are fitted: the optimizer and its parameters, the loss, C, when it stops, and
     which epoch is kept where there is a dev file; shards: that sentences are dealt to, by default
-    one a thread; threads: that compute, which changes no bit."""
+    one a thread, where 1 is sdca as it is; threads: that compute, which changes no bit."""
 
     algorithm: str = "sdca"
     params: dict[str, Any] = field(default_factory=dict)
@@ -56,8 +56,9 @@ class Fit:
 
     @property
     def dealt(self) -> int:
-        """The number of shards; 0 if sentences are not dealt."""
-        return self.shards or (self.threads if self.threads > 1 else 0)
+        """The number of shards; 0 if sentences are not dealt, as to one shard."""
+        shards = self.shards or self.threads
+        return shards if shards > 1 else 0
 
     def _check_shards(self) -> None:
         """Dual ascent on shards has a proof for one optimizer; others would give what none has."""

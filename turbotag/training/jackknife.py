@@ -53,9 +53,9 @@ def predicted_tags(
         if (gold == "_").all():
             continue
         tags, dev_tags = gold.copy(), np.empty(dev.n_tokens if dev else 0, object)
-        for f in range(k):
-            stage = f"{column}{f}"
-            progress.once(stage, partial(work, column, f), partial(put, tags, dev_tags, f))
+        progress.folds(
+            column, k, partial(work, column), partial(put, tags, dev_tags), options.fit.threads
+        )
         _put(edits, column, tags)
         if dev_edits:
             _put(dev_edits, column, dev_tags)

@@ -310,7 +310,7 @@ PARSERS = tuple(n for n in _names(ParserOptions) if n not in _names(TrainingOpti
 TOKENIZERS = tuple(n for n in _names(TokenizerOptions) if n not in _names(TrainingOptions))
 OF_ONE = (  # of single models: a pipeline has its own recipe for each stage
     *("template", "drop", "loss", "beta", "gamma", "difference", "l1"),
-    *(n for n in _names(Fit) if n not in ("loss", "params", "seed", "difference", "l1")),
+    *(n for n in _names(Fit) if n not in ("loss", "params", "seed", "threads")),
 )
 OF_WORDS = ("init", "calibration", "gazetteers", "clusters")  # of models whose input are words
 PIPELINES = tuple(n for n in _names(PipelineOptions) if n not in _names(TrainingOptions))
@@ -369,7 +369,8 @@ def tokenizer_options(train: Source, dev: Source | None = None, **given: Any) ->
 
 
 def pipeline_options(train: Source, dev: Source | None = None, **given: Any) -> PipelineOptions:
-    return PipelineOptions("pipeline", train, dev, **_grouped("pipeline", given))
+    # Threads work on folds: what is trained does not depend on them.
+    return PipelineOptions("pipeline", train, dev, **_grouped("pipeline", given | {"shards": 1}))
 
 
 def _grouped(task: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -196,6 +196,8 @@ class _Run:
             "supertags": options.supertags or None,
             "heads": options.heads,
             "parts": options.parts or None,
+            "threads": options.fit.threads,
+            "shards": 1,
         }
         given |= options.resources | self._common() | self._recipe("parse")
         asked = parser_options(train, dev, **given)
@@ -234,12 +236,14 @@ class _Run:
             gold = np.array(block.strings(at), object)
             found = gold.copy()
             fold = draw_folds(block.n_sentences, k, self.options.fit.seed, block.path)
-            for f in range(k):
-                self.progress.once(
-                    f"{column}{f}",
-                    partial(self._predict_fold, column, fold == f),
-                    partial(_put_fold, np.repeat(fold == f, np.diff(block.sentences)), found),
-                )
+            lengths = np.diff(block.sentences)
+            self.progress.folds(
+                column,
+                k,
+                lambda f: self._predict_fold(column, fold == f),
+                lambda f, arrays: _put_fold(np.repeat(fold == f, lengths), found, arrays),
+                self.options.fit.threads,
+            )
             right = 100 * np.mean(found == gold)
             self.progress.echo(f"{column}: {right:.2f} % right over {k} folds")
             edits = Edits(block)

@@ -190,9 +190,13 @@ class Supertags(Classes):
         )
         setup.echo(f"{self.keys.size} rows, {len(setup.supertags)} supertags")
         self.found = np.empty_like(self.gold)
-        for f in range(k):
-            work = partial(self._tag_fold, setup, fold == f, f, k)
-            setup.progress.once(f"super{f}", work, partial(self._put_fold, setup, fold == f))
+        setup.progress.folds(
+            "super",
+            k,
+            lambda f: self._tag_fold(setup, fold == f, f, k),
+            lambda f, arrays: self._put_fold(setup, fold == f, arrays),
+            options.fit.threads,
+        )
         setup.echo(f"{100 * np.mean(self.found == self.gold):.2f} % right over {k} folds")
         setup.progress.once(self.name, partial(self.fit, setup), partial(self.apply, setup))
 
