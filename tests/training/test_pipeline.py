@@ -70,6 +70,15 @@ def test_all_columns_from_raw_text(whole):
     assert any(line.startswith("dev, from raw text: Tokens") for line in said)
 
 
+def test_every_stage_names_the_file_that_it_learned_from(whole):
+    pipeline, header, _, said = whole
+    for model in pipeline.models:
+        assert model.header["data"] == header["data"]
+        assert model.header["calibration"]["data"].startswith("test.conllu")
+    assert header["data"]["name"] == "dev.conllu"
+    assert not [line for line in said if "<memory>" in line]
+
+
 def test_tagged_input_keeps_its_words(whole):
     pipeline = whole[0]
     block = read(predicted(pipeline, Path(TEST).read_bytes()))

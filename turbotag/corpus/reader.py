@@ -119,6 +119,18 @@ class Block:
 Source = str | bytes  # a path, '-' for standard input, or what a file would hold
 
 
+class Content(bytes):
+    """What a file holds, with changes maybe, and the name by which messages call it."""
+
+    name: str
+
+    @classmethod
+    def of(cls, data: bytes, name: str) -> Content:
+        content = cls(data)
+        content.name = name
+        return content
+
+
 def display_name(path: Source | BinaryIO) -> str:
     if not isinstance(path, str):
         return str(getattr(path, "name", "<memory>"))

@@ -17,7 +17,7 @@ import numpy as np
 
 from turbotag.corpus.formats import Conll
 from turbotag.corpus.hashing import pack, unpack
-from turbotag.corpus.reader import Block, Source, from_bytes, read
+from turbotag.corpus.reader import Block, Content, Source, from_bytes, read
 from turbotag.corpus.writer import Edits, sentences_text
 from turbotag.errors import DataError, UsageError
 from turbotag.models.bundle import KINDS, save_bundle
@@ -28,7 +28,7 @@ from turbotag.models.pipeline import Pipeline
 from turbotag.models.prediction import annotate
 from turbotag.optim.trace import Echo, Trace
 from turbotag.storage import store
-from turbotag.storage.checkpoints import Arrays, Progress
+from turbotag.storage.checkpoints import Arrays, Progress, sha256
 from turbotag.training.fitting import provenance
 from turbotag.training.jackknife import draw_folds
 from turbotag.training.options import (
@@ -61,8 +61,8 @@ class Data:
     train: Block
     dev: Block | None
 
-    def bytes(self) -> tuple[bytes, bytes | None]:
-        return self.train.buf.tobytes(), self.dev.buf.tobytes() if self.dev else None
+    def contents(self) -> tuple[Content, Content | None]:
+        return _content(self.train), _content(self.dev) if self.dev else None
 
 
 def train_pipeline(
@@ -94,6 +94,10 @@ def train_pipeline(
         progress.remove()
         progress.settle(f"{output} is written")
         return run.pipeline(), header
+
+
+def _content(block: Block) -> Content:
+    return Content.of(block.buf.tobytes(), block.path)
 
 
 def read_treebank(source: Source) -> Block:
@@ -131,6 +135,7 @@ class _Run:
         """names: of the stages. Columns that none of them fills are empty in new text, and so in
         what the others learn from."""
         self.options, self.progress, self.trace = options, progress, trace
+        self.mark = sha256(block)
         self.gold_dev = read_treebank(options.dev) if options.dev else None
         empty = [column for column in COLUMNS if column not in names]
         dev = _emptied(self.gold_dev, empty) if self.gold_dev else None
@@ -149,6 +154,8 @@ class _Run:
 
         def work() -> Arrays:
             model = make()
+            if name != "ner" or self.options.ner is None:
+                model.header["data"]["sha256"] = self.mark  # of the file, not of changed columns
             said = json.dumps({"kind": model.kind, "header": model.header}, ensure_ascii=False)
             return {**model.arrays, "": np.frombuffer(said.encode(), np.uint8)}
 
@@ -165,7 +172,7 @@ class _Run:
     # ---- Models ----------------------------------------------------------------------------------
 
     def _tokenizer(self) -> Any:
-        train, dev = self.data.bytes()
+        train, dev = self.data.contents()
         asked = tokenizer_options(train, dev, **self._common(), **self._recipe("tokenize"))
         return train_tokenizer(asked, **self._say())[0]
 
@@ -186,11 +193,11 @@ class _Run:
         return tagger_options(task, train, dev, format="conllu", **given)
 
     def _column(self, column: str) -> Any:
-        train, dev = self.data.bytes()
+        train, dev = self.data.contents()
         return train_tagger(self._tagger_options(column, train, dev), **self._say())[0]
 
     def _parser(self) -> Any:
-        options, (train, dev) = self.options, self.data.bytes()
+        options, (train, dev) = self.options, self.data.contents()
         given: dict[str, Any] = {
             "format": "conllu",
             "supertags": options.supertags or None,
@@ -214,7 +221,7 @@ class _Run:
             "stop_gap": "1%",
             "keep": "last",
         }
-        train, dev = self.data.bytes()
+        train, dev = self.data.contents()
         files: tuple[Source, Source | None] = (train, dev)
         if options.ner is not None:
             files = options.ner, options.ner_dev
