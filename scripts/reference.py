@@ -56,21 +56,25 @@ def section(hashes: str, name: str, found: Any) -> str:
     text = inspect.getdoc(found)
     if not text or text.startswith(f"{name}("):  # what dataclasses write where nobody did
         raise SystemExit(f"{name} has no docstring")
-    if made_by_users(found):
+    if made_by_users(found) and not dataclasses.is_dataclass(found):
         text += "\n\n" + inspect.cleandoc(found.__init__.__doc__)
     name = name.replace("NLP.__call__", "nlp")
     return f"{hashes} {name}\n\n```\n{signature(name, found)}\n```\n\n{text}\n"
 
 
 def made_by_users(found: Any) -> bool:
-    """Whether it is a class with a documented constructor; others come from functions."""
-    own = inspect.isclass(found) and not dataclasses.is_dataclass(found)
-    return own and found.__init__.__doc__ is not None
+    """Whether it is a class with a documented constructor, or one whose fields all have defaults;
+    others come from functions."""
+    if not inspect.isclass(found):
+        return False
+    if dataclasses.is_dataclass(found):
+        return all(f.default is not dataclasses.MISSING for f in dataclasses.fields(found))
+    return found.__init__.__doc__ is not None
 
 
 def signature(name: str, found: Any) -> str:
     """How it is called; of a class of data, its fields; of a property, what it is."""
-    if dataclasses.is_dataclass(found):
+    if dataclasses.is_dataclass(found) and not made_by_users(found):
         return "\n".join([name, *(f"    {f.name}: {f.type}" for f in dataclasses.fields(found))])
     if isinstance(found, property):
         return f"{name}: {inspect.signature(found.fget).return_annotation}"  # type: ignore[arg-type]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.tree_oracles import trees
-from turbotag.structures.arc_problem import ArcProblem, Arcs
+from turbotag.structures.arc_problem import ArcProblem
+from turbotag.structures.arc_verbs import Arcs
 
 
 def arc_problem(

@@ -10,6 +10,7 @@ from turbotag.optim.problem import Problem
 from turbotag.optim.sdca import SDCA
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import label_sequences
 
 
 def chain_problem(
@@ -40,9 +41,8 @@ def chain_problem(
     occurrences = offsets, rows, positions, weights.astype(np.float32)
     sparse.sort_occurrences(*occurrences)
     gold = rng.integers(0, K, tokens).astype(np.int32)
-    return ChainProblem(
-        sentences, occurrences, gold, n_attributes, K, beta, gamma, mask, order, costs
-    )
+    domain = label_sequences(K, order, mask)
+    return ChainProblem(sentences, occurrences, gold, n_attributes, domain, beta, gamma, costs)
 
 
 def dense(problem: ChainProblem, i: int) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""One-way imports: a package imports from those before it, and no modules import in a circle."""
+"""The layout: a package imports from those before it, no modules import in a circle, columns have
+names, and modules and lists of parameters stay short."""
 
 import ast
 import graphlib
@@ -86,3 +87,36 @@ def test_columns_have_names():
                 number = isinstance(node.args[0], ast.Constant) and type(node.args[0].value) is int
                 where = f"{path}:{node.lineno}"
                 assert not (node.func.attr in COLUMNS and number), where
+
+
+MOST_LINES, MOST_PARAMETERS = 500, 8
+
+
+def test_modules_have_one_subject():
+    sizes = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules()}
+    sizes.pop("structures.candidate_problem")  # is being cut in two
+    assert not {name: n for name, n in sizes.items() if n > MOST_LINES}
+
+
+def parameters(function):
+    """The names of what a function takes, but for self and cls."""
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return [arg.arg for arg in named if arg is not None and arg.arg not in ("self", "cls")]
+
+
+def is_kernel(function):
+    """Kernels take arrays, not objects that could hold several of them."""
+    told = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
+    return "njit(" in told or "kernel" in told.split()
+
+
+def test_functions_take_few_parameters():
+    found = {
+        f"{name}.{node.name}": len(parameters(node))
+        for name, path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node)
+    }
+    assert len(found) > 1000
+    assert not {name: n for name, n in found.items() if n > MOST_PARAMETERS}

@@ -32,6 +32,7 @@ from problems import Task, parsing
 from workers import attributes, read_columns
 
 from turbotag.corpus.reader import read as read_block
+from turbotag.models.gold import Layout
 from turbotag.models.pipeline import load
 from turbotag.models.prediction import predict
 from turbotag.training.options import TaggerOptions, options_for
@@ -227,12 +228,12 @@ def threads(setting: Setting) -> list[Row]:
     for name, size in sizes.items():
         ends = [text.rindex(b"\n\n", 0, k) + 2 for k in (setting.pick(size // 40, size), 1 << 14)]
         pieces[name], warm = (text[:end] for end in ends)
-        predict(load(name), warm, io.BytesIO(), format="conllu", threads=2)
+        predict(load(name), warm, io.BytesIO(), layout=Layout("conllu"), threads=2)
     plans = dict.fromkeys(itertools.product(sizes, (1, 2)), setting.repeats)
     for repeat, (name, n) in rounds(plans):
         model = load(name)  # which has seen no words yet
         wall, cpu = time.perf_counter(), time.process_time()
-        words = predict(model, pieces[name], io.BytesIO(), format="conllu", threads=n)
+        words = predict(model, pieces[name], io.BytesIO(), layout=Layout("conllu"), threads=n)
         row = {"model": name, "threads": n, "repeat": repeat, "words": words}
         row |= {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
         rows.append(row)

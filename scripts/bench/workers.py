@@ -102,6 +102,7 @@ def crfsuite_objective(train: str, model: str, C: str) -> Any:
     from turbotag.optim.certificate import objective
     from turbotag.structures import sparse
     from turbotag.structures.chain_problem import ChainProblem
+    from turbotag.structures.chain_verbs import label_sequences
 
     sentences = read_columns(train)
     labels = {x: i for i, x in enumerate(sorted({f[-1] for s in sentences for f in s}))}
@@ -120,7 +121,7 @@ def crfsuite_objective(train: str, model: str, C: str) -> Any:
         (*parts, ones),
         np.array([labels[f[-1]] for s in sentences for f in s], np.int32),
         len(known),
-        len(labels),
+        label_sequences(len(labels)),
     )
     W = np.zeros(problem.shape)
     tagger = pycrfsuite.Tagger()

@@ -10,7 +10,13 @@ import pytest
 
 from tests.clustering.test_exchange import GRAMMAR
 from turbotag.cli.main import main
-from turbotag.clustering.files import Text, cluster_text, cluster_vectors, read_vectors
+from turbotag.clustering.files import (
+    ClusterOptions,
+    Text,
+    cluster_text,
+    cluster_vectors,
+    read_vectors,
+)
 from turbotag.errors import DataError, UsageError
 from turbotag.features.clusters import Clusters
 
@@ -46,7 +52,7 @@ def read_paths(path):
 
 def test_words_of_a_class_share_a_path(folder):
     out = folder / "out.tsv"
-    bits = cluster_text([str(folder / "words.iob2")], str(out), 5, min_count=1)
+    bits = cluster_text([str(folder / "words.iob2")], str(out), ClusterOptions(5, min_count=1))
     found = read_paths(out)
     assert bits > 0.5
     assert "0000" in found  # digits are folded
@@ -76,7 +82,9 @@ def test_the_same_bytes_for_any_number_of_threads(folder):
     written = []
     for threads in (1, 2):
         out = folder / f"t{threads}.tsv"
-        cluster_text([str(folder / "raw.txt")], str(out), 4, min_count=1, threads=threads)
+        cluster_text(
+            [str(folder / "raw.txt")], str(out), ClusterOptions(4, min_count=1, threads=threads)
+        )
         written.append(out.read_bytes())
     assert written[0] == written[1]
 
@@ -116,11 +124,11 @@ def test_what_cannot_be_clustered(tmp_path, folder, capsys):
     empty.write_text("\n")
     for wrong in ({"classes": 0}, {"classes": 10**6}, {"min_count": 0}, {"threads": 0}):
         with pytest.raises(UsageError, match="it must"):
-            cluster_text([raw], str(tmp_path / "o"), **wrong)
+            cluster_text([raw], str(tmp_path / "o"), ClusterOptions(**wrong))
     with pytest.raises(DataError, match="no word is there 100000 times"):
-        cluster_text([raw], str(tmp_path / "o"), min_count=100_000)
+        cluster_text([raw], str(tmp_path / "o"), ClusterOptions(min_count=100_000))
     with pytest.raises(DataError):
-        cluster_text([str(empty)], str(tmp_path / "o"))
+        cluster_text([str(empty)], str(tmp_path / "o"), ClusterOptions())
     for arguments in (
         ["--vectors", raw, raw, "-o", "o"],
         ["--vectors", raw, "-o", "o", "--min-count", "2"],

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from turbotag.corpus import text as module
 from turbotag.corpus.formats import CONLLU
 from turbotag.corpus.reader import from_bytes, open_binary
-from turbotag.corpus.text import Token, segment, stream, to_conllu
+from turbotag.corpus.rules import Token
+from turbotag.corpus.text import segment, stream, to_conllu
 from turbotag.errors import DataError
 
 SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u2060\ufeff]+")

@@ -22,6 +22,7 @@ from turbotag.corpus.text import segment, to_conllu
 from turbotag.documents.reading import document
 from turbotag.errors import DataError, UsageError
 from turbotag.models import pipeline as module
+from turbotag.models.gold import Layout
 from turbotag.models.model import Output
 from turbotag.models.parser import Parser
 from turbotag.models.pipeline import Pipeline, load, pipeline
@@ -63,7 +64,7 @@ def en():
 
 def annotated(stages, path, threads=1, format=None, **output):
     out = io.BytesIO()
-    predict(stages, str(path), out, Output(**output), format, threads)
+    predict(stages, str(path), out, Output(**output), Layout(format), threads)
     return out.getvalue().decode()
 
 
@@ -250,9 +251,9 @@ def test_refused_options(en, tmp_path):
     with pytest.raises(UsageError, match="--nbest is for single models"):
         predict(en, path, io.BytesIO(), Output(nbest=2))
     with pytest.raises(UsageError, match="--columns is for single models"):
-        predict(en, path, io.BytesIO(), columns=("word",))
+        predict(en, path, io.BytesIO(), layout=Layout(columns=("word",)))
     with pytest.raises(UsageError, match="a pipeline reads raw text or CoNLL-U, not columns"):
-        predict(en, path, io.BytesIO(), format="columns")
+        predict(en, path, io.BytesIO(), layout=Layout("columns"))
 
 
 # ---- CoNLL-U -------------------------------------------------------------------------------------

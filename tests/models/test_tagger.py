@@ -14,6 +14,7 @@ from tests.oracles import Enumerated
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
+from turbotag.models.gold import Layout
 from turbotag.models.model import Output
 from turbotag.models.prediction import predict
 from turbotag.models.tag_comparison import evaluate_files, evaluate_model
@@ -199,7 +200,7 @@ def test_wider_input_is_refused_until_its_columns_are_named(tmp_path):
     with pytest.raises(DataError, match=r"wide: has 4 columns, but the model knows 2"):
         tagged(model, str(wide))
     out = io.BytesIO()
-    predict(model, str(wide), out, columns=("word", "pos", "chunk", "tag"))
+    predict(model, str(wide), out, layout=Layout(columns=("word", "pos", "chunk", "tag")))
     assert out.getvalue().decode().splitlines()[0] == "Ada\tNNP\tB-NP\tB-X"
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.cli.processes import one_sentence, run
 from turbotag.api import NLP
-from turbotag.corpus import text as rules
+from turbotag.corpus import rules
 from turbotag.corpus.formats import CONLLU
 from turbotag.corpus.reader import from_bytes
 from turbotag.corpus.surface import read_surface
+from turbotag.corpus.text import paragraphs
 from turbotag.errors import DataError, UsageError
 from turbotag.models.pipeline import Pipeline
 from turbotag.models.tokenizer import Tokenizer
@@ -217,7 +218,7 @@ def test_long_sentences_are_cut_with_a_warning(model):
 
 def test_posterior_is_that_of_enumeration(model):
     text = "Ada can't."
-    _, units, keys = model.units(text, list(rules.paragraphs(text)))
+    _, units, keys = model.units(text, list(paragraphs(text)))
     scores = model.scores(units, keys)
     found = model.posterior(units, scores)
     K, T = len(model.labels), units.n

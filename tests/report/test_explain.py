@@ -12,7 +12,8 @@ import turbotag
 from tests.cli.processes import DEMO, one_sentence, run
 from turbotag.corpus.reader import read
 from turbotag.errors import ArgumentError, UsageError
-from turbotag.report.explain import explain, summary
+from turbotag.report.explain import explain
+from turbotag.report.explanation import summary
 from turbotag.structures import parts, pruning
 
 SENTENCES = conllu.parse((DEMO / "train.conllu").read_text())[:60]

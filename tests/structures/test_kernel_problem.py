@@ -12,6 +12,7 @@ from turbotag.optim.egr import EGR
 from turbotag.optim.sdca import SDCA
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import label_sequences
 from turbotag.structures.kernel_problem import KERNELS, Kernel, KernelChainProblem
 
 LAM = 0.1
@@ -35,7 +36,7 @@ def plain(sentences, X, gold, K):
     positions = np.repeat(position, d).astype(np.int32)
     occurrences = sentences * d, rows, positions, X.reshape(-1).astype(np.float32)
     sparse.sort_occurrences(*occurrences)
-    return ChainProblem(sentences, occurrences, gold, d, K, math.inf, 1.0)
+    return ChainProblem(sentences, occurrences, gold, d, label_sequences(K), math.inf, 1.0)
 
 
 class TestKernels(ExactProblem):

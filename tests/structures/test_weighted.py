@@ -61,7 +61,7 @@ def copies(problem, counts):
     parts = [taken(values, offsets) for values in (problem.rows, problem.positions, problem.values)]
     return ChainProblem(
         ends(sentences), (ends(offsets), *parts), taken(problem.labels, sentences),
-        problem.n_attributes, problem.K, problem.beta, problem.gamma, costs=problem.costs,
+        problem.n_attributes, problem.domain, problem.beta, problem.gamma, costs=problem.costs,
     )  # fmt: skip
 
 

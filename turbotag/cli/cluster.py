@@ -21,7 +21,7 @@ from turbotag.cli.common import FORMATS, announce_compilation, say
 )
 @click.option("--levels", type=int, help="With --vectors, the length of a path.  [default: 12]")
 @click.option("--min-count", type=int, help="Words seen less often are left out.  [default: 3]")
-@click.option("--lower", is_flag=True, help="Take words in lower case.")
+@click.option("--lower", is_flag=True, default=None, help="Take words in lower case.")
 @click.option(
     "--passes", type=int, help="Over all words, unless hardly any changes its class.  [default: 30]"
 )
@@ -32,16 +32,7 @@ from turbotag.cli.common import FORMATS, announce_compilation, say
     help="Of the text; by default it is told from the content.",
 )
 def command(
-    files: tuple[str, ...],
-    output: str,
-    classes: int | None,
-    vectors: bool,
-    levels: int | None,
-    min_count: int | None,
-    lower: bool,
-    passes: int | None,
-    threads: int | None,
-    format: str | None,
+    files: tuple[str, ...], output: str, vectors: bool, levels: int | None, **text: Any
 ) -> None:
     """Sort words into a tree of classes by the words that stand beside them.
 
@@ -55,23 +46,17 @@ def command(
     turbotag cluster --vectors glove.6B.100d.txt -o clusters.tsv
     turbotag train --task ner --train ner.iob2 --clusters en=clusters.tsv -o ner.model
     """
-    text: dict[str, Any] = {
-        "classes": classes,
-        "format": format,
-        "min_count": min_count,
-        "passes": passes,
-        "threads": threads,
-    }
-    wrong = [name for name, value in text.items() if value is not None] + ["lower"] * lower
-    if vectors and wrong:
-        raise click.UsageError(f"--{wrong[0].replace('_', '-')} is for text, not for --vectors")
+    asked = {name: value for name, value in text.items() if value is not None}
+    if vectors and asked:
+        wrong = next(iter(asked)).replace("_", "-")
+        raise click.UsageError(f"--{wrong} is for text, not for --vectors")
     if levels is not None and not vectors:
         raise click.UsageError("--levels is for --vectors")
     if vectors and len(files) > 1:
         raise click.UsageError("--vectors takes one file")
     from tqdm import tqdm
 
-    from turbotag.clustering.files import cluster_text, cluster_vectors
+    from turbotag.clustering.files import ClusterOptions, cluster_text, cluster_vectors
 
     announce_compilation()
     with tqdm(unit=" words", unit_scale=True, disable=not sys.stderr.isatty(), leave=False) as bar:
@@ -79,6 +64,5 @@ def command(
             given = {} if levels is None else {"levels": levels}
             cluster_vectors(files[0], output, **given, echo=say, told=bar.update)
         else:
-            asked = {name: value for name, value in text.items() if value is not None}
-            cluster_text(list(files), output, lower=lower, **asked, echo=say, told=bar.update)
+            cluster_text(list(files), output, ClusterOptions(**asked), say, bar.update)
     say(f"wrote {output}")

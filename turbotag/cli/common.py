@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -36,6 +38,24 @@ class ModelName(click.ParamType):
 
 
 MODEL = ModelName()
+
+Options = TypeVar("Options")
+
+
+def taking(
+    options: type[Options],
+) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Decorates a command whose options are the fields of one class."""
+
+    def decorated(command: Callable[[Options], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def by_name(**given: Any) -> None:
+            command(options(**given))
+
+        return by_name
+
+    return decorated
+
 
 parting: list[Callable[[], str]] = []  # what to add when a signal ends the command, if anything
 

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import click
 
-from turbotag.cli.common import MODEL, announce_compilation, format_option, names, say
+from turbotag.cli.common import MODEL, announce_compilation, format_option, names, say, taking
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    gold: str
+    predicted: str | None
+    model: str | None
+    task: str | None
+    raw: bool
+    format: str | None
+    columns: str | None
+    target: str | None
+    strict: bool
+    as_json: bool
+    page: str | None
+
+    def check(self) -> None:
+        if (self.predicted is None) == (self.model is None):
+            raise click.UsageError("give either PREDICTED or --model MODEL")
+        if self.raw and (self.model is None or self.task not in (None, "all")):
+            raise click.UsageError("--raw goes with --model, and with no other task than all")
 
 
 @click.command("eval")
@@ -47,19 +71,8 @@ from turbotag.cli.common import MODEL, announce_compilation, format_option, name
     help="Write a page too: scores, confusions, attachment by length, calibration of probabilities "
     "(of the model, or from predict --marginals).",
 )
-def command(
-    gold: str,
-    predicted: str | None,
-    model: str | None,
-    task: str | None,
-    raw: bool,
-    format: str | None,
-    columns: str | None,
-    target: str | None,
-    strict: bool,
-    as_json: bool,
-    page: str | None,
-) -> None:
+@taking(Asked)
+def command(asked: Asked) -> None:
     """Score PREDICTED, or --model, a file or a shipped model or pipeline, against GOLD.
 
     Span tags (IOB1, IOB2, IOBES) get precision, recall and F1 by type, with the digits that
@@ -92,23 +105,22 @@ def command(
     from turbotag.report.tables import conll18_table, score_table
     from turbotag.storage.store import check_writable, write_atomically
 
-    if (predicted is None) == (model is None):
-        raise click.UsageError("give either PREDICTED or --model MODEL")
-    if raw and (model is None or task not in (None, "all")):
-        raise click.UsageError("--raw goes with --model, and with no other task than all")
+    asked.check()
+    gold, page = asked.gold, asked.page
     if page is not None:
         check_writable(page)
     announce_compilation()
-    layout = Layout(format, names(columns), target)
-    other = load(model) if model is not None else str(predicted)
-    whole = "all" if raw else task
-    compared = compare(gold, other, layout, whole, strict, page is not None)
+    layout = Layout(asked.format, names(asked.columns), asked.target)
+    other = load(asked.model) if asked.model is not None else str(asked.predicted)
+    whole = "all" if asked.raw else asked.task
+    compared = compare(gold, other, layout, whole, asked.strict, page is not None)
     if page is not None:
         sections = {name: (c.score, c.details()) for name, c in compared.items()}
-        write_atomically(page, evaluation_page(sections, gold, predicted or str(model)).encode())
+        compared_with = asked.predicted or str(asked.model)
+        write_atomically(page, evaluation_page(sections, gold, compared_with).encode())
         say(f"wrote {page}")
     scores = {name: c.score for name, c in compared.items()}
-    if as_json:
+    if asked.as_json:
         found = {name: score.as_dict() for name, score in scores.items()}
         click.echo(json.dumps(found.get("", found), ensure_ascii=False))
         return

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import click
 
-from turbotag.cli.common import MODEL, announce_compilation, names, say
+from turbotag.cli.common import MODEL, announce_compilation, names, say, taking
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    model: str
+    file: str
+    sentence: int
+    word: int | None
+    against: str | None
+    top: int
+    format: str | None
+    columns: str | None
+    as_json: bool
 
 
 @click.command("explain")
@@ -46,17 +62,8 @@ from turbotag.cli.common import MODEL, announce_compilation, names, say
     "--columns", metavar="NAMES", help="Names of the columns, if not those of the training file."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a list of explanations as JSON.")
-def command(
-    model: str,
-    file: str,
-    sentence: int,
-    word: int | None,
-    against: str | None,
-    top: int,
-    format: str | None,
-    columns: str | None,
-    as_json: bool,
-) -> None:
+@taking(Asked)
+def command(asked: Asked) -> None:
     """Show why MODEL, a file or a shipped model, gives a word of FILE its tag, head and label.
 
     A score is a sum of weights, one for each feature. What the model chose is compared with the
@@ -70,23 +77,27 @@ def command(
     turbotag explain parse.model tagged.conllu --sentence 3 --word 5 --against 2
     turbotag explain ner.model text.iob2 --sentence 3 --json
     """
+    from turbotag.models.gold import Layout
     from turbotag.models.pipeline import Pipeline, load
-    from turbotag.report.explain import explain, find_sentence, summary
+    from turbotag.report.explain import explain, find_sentence
+    from turbotag.report.explanation import summary
 
     announce_compilation()
-    loaded = load(model)
+    loaded = load(asked.model)
     if isinstance(loaded, Pipeline) and not loaded.models:
-        raise click.UsageError(f"{model} is a tokenizer; explained are tags and trees")
+        raise click.UsageError(f"{asked.model} is a tokenizer; explained are tags and trees")
+    layout = Layout(asked.format, names(asked.columns))
     block, number = find_sentence(
-        loaded, file, sentence, format, names(columns), lambda line: say(f"warning: {line}")
+        loaded, asked.file, asked.sentence, layout, lambda line: say(f"warning: {line}")
     )
-    found = explain(loaded, block, number, None if word is None else [word], against)
+    word = asked.word
+    found = explain(loaded, block, number, None if word is None else [word], asked.against)
     if not found:
         say("there is no other choice to compare with")
-    if as_json:
+    if asked.as_json:
         shown = [e.as_dict() for e in found]
         click.echo(json.dumps(shown, ensure_ascii=False, indent=1))
     elif word is None and found:
         click.echo(summary(found))
     elif found:
-        click.echo("\n\n".join(e.text(top) for e in found))
+        click.echo("\n\n".join(e.text(asked.top) for e in found))

@@ -7,12 +7,43 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 import click
 
-from turbotag.cli.common import MODEL, announce_compilation, names, say
+from turbotag.cli.common import MODEL, announce_compilation, names, say, taking
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    model: str
+    files: tuple[str, ...]
+    output: str | None
+    output_dir: str | None
+    to: str | None
+    format: str | None
+    columns: str | None
+    decode: str
+    marginals: bool
+    nbest: int
+    keep_tags: bool
+    draw: str | None
+    threads: int
+
+    def check(self) -> None:
+        draw, to = self.draw, self.to
+        if self.nbest > 1 and (self.marginals or self.decode != "viterbi" or draw or to):
+            none_of = "--marginals, --decode, --draw and --to"
+            raise click.UsageError(f"--nbest goes with none of {none_of}")
+        if draw and (not draw.endswith(".html") or to not in (None, "conllu")):
+            told = f"--draw takes a name that ends in .html, not {draw!r}"
+            raise click.UsageError(told if to in (None, "conllu") else f"--draw does not draw {to}")
+        if self.output_dir is not None and (self.output or draw):
+            raise click.UsageError("--output-dir goes with neither --output nor --draw")
 
 
 @click.command("predict")
@@ -76,21 +107,8 @@ from turbotag.cli.common import MODEL, announce_compilation, names, say
 @click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads."
 )
-def command(
-    model: str,
-    files: tuple[str, ...],
-    output: str | None,
-    output_dir: str | None,
-    to: str | None,
-    format: str | None,
-    columns: str | None,
-    decode: str,
-    marginals: bool,
-    nbest: int,
-    keep_tags: bool,
-    draw: str | None,
-    threads: int,
-) -> None:
+@taking(Asked)
+def command(asked: Asked) -> None:
     """Tag or parse FILE, or standard input, with MODEL, a file or a shipped model.
 
     Writes the input back with the tag column filled in, or added if there is none; a parser fills
@@ -112,28 +130,24 @@ def command(
     from turbotag.models.model import Output
     from turbotag.models.pipeline import RAW, Pipeline, load
 
-    if nbest > 1 and (marginals or decode != "viterbi" or draw or to):
-        raise click.UsageError("--nbest goes with none of --marginals, --decode, --draw and --to")
-    if draw and (not draw.endswith(".html") or to not in (None, "conllu")):
-        told = f"--draw takes a name that ends in .html, not {draw!r}"
-        raise click.UsageError(told if to in (None, "conllu") else f"--draw does not draw {to}")
-    if output_dir is not None and (output or draw):
-        raise click.UsageError("--output-dir goes with neither --output nor --draw")
+    asked.check()
     announce_compilation()
-    loaded = load(model, keep_tags)
+    loaded = load(asked.model, asked.keep_tags)
     single = not isinstance(loaded, Pipeline)
-    if single and (format == RAW or keep_tags):
-        given = "--format raw" if format == RAW else "--keep-tags"
-        raise click.UsageError(f"{given} is for pipelines, such as en; {model} is a single model")
-    jobs = _jobs(files, output, output_dir, to or ("" if single else "conllu"))
-    proofs: list[tuple[int, int]] | None = [] if decode == "map" else None
-    what = Output(decode, marginals, nbest, proofs=proofs, to=to)
+    if single and (asked.format == RAW or asked.keep_tags):
+        given = "--format raw" if asked.format == RAW else "--keep-tags"
+        name = asked.model
+        raise click.UsageError(f"{given} is for pipelines, such as en; {name} is a single model")
+    to = asked.to or ("" if single else "conllu")
+    jobs = _jobs(asked.files, asked.output, asked.output_dir, to)
+    proofs: list[tuple[int, int]] | None = [] if asked.decode == "map" else None
+    what = Output(asked.decode, asked.marginals, asked.nbest, proofs=proofs, to=asked.to)
     failed = 0
     for file, place in jobs:
         try:
-            if output_dir is not None and place is not None:
+            if asked.output_dir is not None and place is not None:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
-            _predict(loaded, file, place, what, format, threads, names(columns), draw)
+            _predict(loaded, file, place, what, asked)
         except (TurbotagError, OSError) as e:
             if len(jobs) == 1 or isinstance(e, BrokenPipeError):
                 raise
@@ -180,23 +194,15 @@ def _jobs(
     return [(path, target) for target, path in jobs.items()]
 
 
-def _predict(
-    model: Any,
-    file: str,
-    output: str | None,
-    what: Any,
-    format: str | None,
-    threads: int,
-    columns: tuple[str, ...] | None,
-    draw: str | None,
-) -> None:
-    """Predict on one file."""
+def _predict(model: Any, file: str, output: str | None, what: Any, asked: Asked) -> None:
+    """Predict on one file; output: where to write, None for standard output."""
+    from turbotag.models.gold import Layout
     from turbotag.models.prediction import predict
     from turbotag.storage.store import replacing
 
     with contextlib.ExitStack() as stack:
-        if draw:
-            page: IO[bytes] = stack.enter_context(replacing(draw))
+        if asked.draw:
+            page: IO[bytes] = stack.enter_context(replacing(asked.draw))
         progress = stack.enter_context(progress_bar(output is not None))
         out: IO[bytes] = stack.enter_context(replacing(output)) if output else sys.stdout.buffer
         if output and output.endswith(".gz"):
@@ -205,15 +211,14 @@ def _predict(
         tokens = predict(
             model,
             file,
-            copy if draw else out,
+            copy if asked.draw else out,
             what,
-            format,
-            threads,
-            columns,
+            Layout(asked.format, names(asked.columns)),
+            asked.threads,
             progress,
             warn=lambda line: say(f"warning: {line}"),
         )
-        if draw:
+        if asked.draw:
             from turbotag.report.draw import html, read_drawings
 
             title = "standard input" if file == "-" else os.path.basename(file)

@@ -315,22 +315,12 @@ class _Train(click.Command):
 )
 @click.option("-q", "--quiet", is_flag=True, help="Only warnings and errors on stderr.")
 def command(
+    task: str,
     output: str,
-    columns: str | None,
-    gazetteer: tuple[str, ...],
-    clusters: tuple[str, ...],
-    label_cost: tuple[str, ...],
-    help_params: bool,
     log: str | None,
     resume: bool,
     checkpoint_seconds: float,
     quiet: bool,
-    no_labels: bool,
-    no_prune: bool,
-    no_calibration: bool,
-    parts: str | None,
-    stages: str | None,
-    task: str,
     **rest: Any,
 ) -> None:
     """Train a tagger, a parser or a whole pipeline and prove how far it is from the optimum.
@@ -351,7 +341,6 @@ def command(
     from turbotag.training import train
     from turbotag.training.options import check_given, options_for
 
-    given = {name: rest.pop(name.replace("-", "_")) for name in parameters()}
     context = click.get_current_context()
     named = [
         n for n in context.params if context.get_parameter_source(n) is ParameterSource.COMMANDLINE
@@ -359,19 +348,7 @@ def command(
     check_given(task, {OPTIONS.get(n, n): context.params[n] for n in named}, _flag)
     if rest["keep"] and not rest["dev"]:
         raise click.UsageError("--keep needs --dev")
-    asked: dict[str, Any] = {
-        "columns": names(columns),
-        "gazetteers": pairs(gazetteer, "--gazetteer") or None,
-        "clusters": pairs(clusters, "--clusters") or None,
-        "label_cost": _costs(label_cost) or None,
-        "params": {k: v for k, v in given.items() if v is not None},
-        "labels": False if no_labels else None,
-        "prune": False if no_prune else None,
-        "calibration": False if no_calibration else None,
-        "parts": names(parts, "--parts"),
-        "stages": names(stages, "--stages"),
-    }
-    options = options_for(task, **asked, **rest)
+    options = options_for(task, **_asked(rest))
     announce_compilation()
     echo = (lambda line: say(line) if line.startswith("warning") else None) if quiet else say
     parting.append(lambda: _continues(output))
@@ -385,6 +362,20 @@ def command(
         checkpoint_seconds,
     )
     echo(f"wrote {output}")
+
+
+def _asked(given: dict[str, Any]) -> dict[str, Any]:
+    """Options of the command line as training takes them."""
+    rest = {name: value for name, value in given.items() if name != "help_params"}
+    params = {name: rest.pop(name.replace("-", "_")) for name in parameters()}
+    for name in ("columns", "parts", "stages"):
+        rest[name] = names(rest[name], f"--{name}")
+    for name, option in (("gazetteer", "gazetteers"), ("clusters", "clusters")):
+        rest[option] = pairs(rest.pop(name), f"--{name}") or None
+    for option in ("labels", "prune", "calibration"):
+        rest[option] = False if rest.pop(f"no_{option}") else None
+    rest["label_cost"] = _costs(rest["label_cost"]) or None
+    return rest | {"params": {k: v for k, v in params.items() if v is not None}}
 
 
 def _costs(items: tuple[str, ...]) -> dict[str, float]:

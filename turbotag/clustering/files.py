@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -71,33 +72,47 @@ class Text:
         self.n_tokens = int(inside.sum())
 
 
+@dataclass(frozen=True)
+class ClusterOptions:
+    """How words of a text are clustered: into how many classes, and in how many passes at most
+    (exchange.py); format: of the files, None if their content tells; lower: words in lower case;
+    min_count: words seen less often are left out; threads: which change no bit."""
+
+    classes: int = CLASSES
+    format: str | None = None
+    lower: bool = False
+    min_count: int = MIN_COUNT
+    passes: int = PASSES
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.classes <= MOST_CLASSES:
+            raise UsageError(f"classes is {self.classes}: it must lie between 1 and {MOST_CLASSES}")
+        for name in ("min_count", "passes", "threads"):
+            value = getattr(self, name)
+            if value < 1:
+                raise UsageError(f"{name.replace('_', '-')} is {value}: it must be 1 or more")
+
+
 def cluster_text(
     files: list[str],
     output: str,
-    classes: int = CLASSES,
-    *,
-    format: str | None = None,
-    lower: bool = False,
-    min_count: int = MIN_COUNT,
-    passes: int = PASSES,
-    threads: int = 1,
+    options: ClusterOptions,
     echo: Echo = lambda line: None,
     told: Told = lambda words: None,
 ) -> float:
     """Write `word<TAB>path` for the words of texts, the most frequent first; returns the mutual
     information of neighbouring classes in bits."""
-    if not 1 <= classes <= MOST_CLASSES:
-        raise UsageError(f"classes is {classes}: it must lie between 1 and {MOST_CLASSES}")
-    for name, value in (("min-count", min_count), ("passes", passes), ("threads", threads)):
-        if value < 1:
-            raise UsageError(f"{name} is {value}: it must be 1 or more")
+    classes, passes, min_count = options.classes, options.passes, options.min_count
     store.check_writable(output)
-    found = Text(files, format, lower, min_count)
+    found = Text(files, options.format, options.lower, min_count)
     n = len(found.words)
     echo(f"{found.n_tokens} words of text, {n} different ones seen {min_count} times or more")
     if not n:
         raise DataError(f"no word is there {min_count} times: lower --min-count", files[0])
-    exchange = Exchange(bigrams(found.tokens, n + FIXED), min(int(MORE * classes), n), threads)
+    exchange = Exchange(
+        bigrams(found.tokens, n + FIXED), min(int(MORE * classes), n), options.threads
+    )
     done = exchange.run(passes, told)
     if classes < n:
         exchange.put(merging.merged(exchange.classes, exchange.N, classes))

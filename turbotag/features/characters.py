@@ -13,8 +13,8 @@ on the columns of a file (features/templates); a kernel makes all of them from c
     before       the chunk before that one; after: the one behind
     ending       the last three letters of it in lower case
     since        how many units ago a sentence may have ended, in rough steps
-    rule         what the rules of corpus/text say of it: whether a token, a sentence or a token of
-                 several words begins; none where each letter is a unit
+    rule         what corpus/rules says of it: whether a token, a sentence or a token of several
+                 words begins; none where each letter is a unit
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def part_rows(
     n: int, parts: Keys, table: Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(ends, local, firsts, rows) of the features that have a row, numbered within their sentences,
-    as in structures/arc_problem.Arcs."""
+    as in structures/arc_verbs.Arcs."""
     seen, number = np.full(table.size, -1, np.int32), np.empty(table.size, np.int32)
     rows, local, ends = Pieces(), Pieces(), Pieces()
     firsts = [0]

@@ -13,6 +13,7 @@ from turbotag.corpus.export import as_json, spell
 from turbotag.corpus.formats import CONLLU
 from turbotag.corpus.reader import Block, from_bytes, read
 from turbotag.errors import DataError, UsageError, did_you_mean
+from turbotag.models.gold import Layout
 from turbotag.models.model import Output
 from turbotag.models.pipeline import RAW, Pipeline, pipeline
 from turbotag.models.prediction import annotate, blocks_of, sentence_of, tag_name
@@ -146,7 +147,7 @@ def annotated(
     found: Pipeline, data: bytes, format: str, deadline: Deadline, marginals: bool = True
 ) -> Iterator[Block]:
     """What is sent as blocks of CoNLL-U, annotated some sentences at a time."""
-    for block in blocks_of(found, data, format):
+    for block in blocks_of(found, data, Layout(format)):
         for piece in pieces(block):
             deadline.check()
             made = annotate(found, piece, found.extractor, Output(marginals=marginals))

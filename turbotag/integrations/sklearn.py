@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from turbotag.api import Tagger, Tokens
+from turbotag.api.tagger import Tagger, Tokens
 from turbotag.corpus import lists
 from turbotag.errors import ArgumentError, UsageError, did_you_mean
 
@@ -50,6 +51,7 @@ REFUSED = {
 PASSIVE_AGGRESSIVE = {"pa_type": 1, "error_sensitive": True, "averaging": True}
 
 
+@dataclass(eq=False, repr=False)
 class CRF:
     """A linear-chain CRF for those who come from sklearn-crfsuite: its parameters, methods and
     attributes, and an estimator of scikit-learn.
@@ -66,119 +68,79 @@ class CRF:
 
     `crf.tagger_` is the trained `turbotag.Tagger`, whose `save` writes what `turbotag predict`
     reads; `crf.training_log_` has a dict for each pass: epoch, seconds, primal, dual, gap, dev.
+
+    Parameters of sklearn-crfsuite come first, in its order; None is the default.
+
+    - algorithm: what is minimised, and how. "lbfgs", the default, and "l2sgd" are CRFsuite's
+      ways to the smallest regularized negative log-likelihood; that minimum is one point, and
+      here `sdca` finds it, with a proof of how near it came (`certificate_`). "ap" is the
+      averaged perceptron, "pa" passive-aggressive learning of type I on the hinge loss (`dca`
+      here); "arow" is refused. Other names are those of `turbotag train --algorithm`.
+    - c2: weight of the squared norm, c2 |w|^2 beside the sum of the losses; 1 by default.
+    - c1: weight of the absolute norm, c1 |w|_1, for "lbfgs" (`sdca` and `owl-qn` have it too):
+      many weights are 0 then, and are not stored.
+    - max_iterations: passes over the data, at most; training ends before, at `stop_gap`.
+    - c: the largest step of "pa"; 1 by default.
+    - all_possible_states, all_possible_transitions: accepted; every feature always has a weight
+      for every label here, and so has every pair of labels.
+    - pa_type, error_sensitive, averaging: accepted with CRFsuite's defaults only.
+    - verbose: show a line for each pass on standard error.
+    - keep_tempfiles: accepted; there are no such files.
+    - gamma: AROW's there, weight of the cost in the loss here.
+    - all others are refused, with the reason.
+
+    Parameters of turbotag:
+
+    - loss: crf, softmax-margin, svm or perceptron; by default that of the algorithm; beta,
+      gamma: inverse temperature and weight of the cost, for any loss between those;
+    - C: weight of the losses, C = 1 / (2 c2);
+    - stop_gap: the certified duality gap to stop at, such as 1e-4 or "1%";
+    - order: of the chain, 1 or 2;
+    - template: of words, a shipped set of templates or a file;
+    - patience: passes without a better result on X_dev, after which training ends;
+    - seed: of all that is drawn;
+    - label_cost: what a mistake costs where a label is right, such as {"B-ORG": 3}, in a loss
+      with a cost, which is softmax-margin then.
     """
 
-    def __init__(
-        self,
-        algorithm: str | None = None,
-        min_freq: float | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        num_memories: int | None = None,
-        epsilon: float | None = None,
-        period: int | None = None,
-        delta: float | None = None,
-        linesearch: str | None = None,
-        max_linesearch: int | None = None,
-        calibration_eta: float | None = None,
-        calibration_rate: float | None = None,
-        calibration_samples: int | None = None,
-        calibration_candidates: int | None = None,
-        calibration_max_trials: int | None = None,
-        pa_type: int | None = None,
-        c: float | None = None,
-        error_sensitive: bool | None = None,
-        averaging: bool | None = None,
-        variance: float | None = None,
-        gamma: float | None = None,
-        verbose: bool = False,
-        model_filename: str | None = None,
-        keep_tempfiles: bool = False,
-        trainer_cls: Any = None,
-        *,
-        loss: str | None = None,
-        beta: float | None = None,
-        C: float | None = None,
-        stop_gap: float | str | None = None,
-        order: int | None = None,
-        template: str | None = None,
-        patience: int | None = None,
-        seed: int | None = None,
-        label_cost: dict[str, float] | None = None,
-    ):
-        """Parameters of sklearn-crfsuite come first, in its order; None is the default.
-
-        - algorithm: what is minimised, and how. "lbfgs", the default, and "l2sgd" are CRFsuite's
-          ways to the smallest regularized negative log-likelihood; that minimum is one point, and
-          here `sdca` finds it, with a proof of how near it came (`certificate_`). "ap" is the
-          averaged perceptron, "pa" passive-aggressive learning of type I on the hinge loss (`dca`
-          here); "arow" is refused. Other names are those of `turbotag train --algorithm`.
-        - c2: weight of the squared norm, c2 |w|^2 beside the sum of the losses; 1 by default.
-        - c1: weight of the absolute norm, c1 |w|_1, for "lbfgs" (`sdca` and `owl-qn` have it too):
-          many weights are 0 then, and are not stored.
-        - max_iterations: passes over the data, at most; training ends before, at `stop_gap`.
-        - c: the largest step of "pa"; 1 by default.
-        - all_possible_states, all_possible_transitions: accepted; every feature always has a weight
-          for every label here, and so has every pair of labels.
-        - pa_type, error_sensitive, averaging: accepted with CRFsuite's defaults only.
-        - verbose: show a line for each pass on standard error.
-        - keep_tempfiles: accepted; there are no such files.
-        - gamma: AROW's there, weight of the cost in the loss here.
-        - all others are refused, with the reason.
-
-        Parameters of turbotag:
-
-        - loss: crf, softmax-margin, svm or perceptron; by default that of the algorithm; beta,
-          gamma: inverse temperature and weight of the cost, for any loss between those;
-        - C: weight of the losses, C = 1 / (2 c2);
-        - stop_gap: the certified duality gap to stop at, such as 1e-4 or "1%";
-        - order: of the chain, 1 or 2;
-        - template: of words, a shipped set of templates or a file;
-        - patience: passes without a better result on X_dev, after which training ends;
-        - seed: of all that is drawn;
-        - label_cost: what a mistake costs where a label is right, such as {"B-ORG": 3}, in a loss
-          with a cost, which is softmax-margin then.
-        """
-        self.algorithm = algorithm
-        self.min_freq = min_freq
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.num_memories = num_memories
-        self.epsilon = epsilon
-        self.period = period
-        self.delta = delta
-        self.linesearch = linesearch
-        self.max_linesearch = max_linesearch
-        self.calibration_eta = calibration_eta
-        self.calibration_rate = calibration_rate
-        self.calibration_samples = calibration_samples
-        self.calibration_candidates = calibration_candidates
-        self.calibration_max_trials = calibration_max_trials
-        self.pa_type = pa_type
-        self.c = c
-        self.error_sensitive = error_sensitive
-        self.averaging = averaging
-        self.variance = variance
-        self.gamma = gamma
-        self.verbose = verbose
-        self.model_filename = model_filename
-        self.keep_tempfiles = keep_tempfiles
-        self.trainer_cls = trainer_cls
-        self.loss = loss
-        self.beta = beta
-        self.C = C
-        self.stop_gap = stop_gap
-        self.order = order
-        self.template = template
-        self.patience = patience
-        self.seed = seed
-        self.label_cost = label_cost
+    algorithm: str | None = None
+    min_freq: float | None = None
+    all_possible_states: bool | None = None
+    all_possible_transitions: bool | None = None
+    c1: float | None = None
+    c2: float | None = None
+    max_iterations: int | None = None
+    num_memories: int | None = None
+    epsilon: float | None = None
+    period: int | None = None
+    delta: float | None = None
+    linesearch: str | None = None
+    max_linesearch: int | None = None
+    calibration_eta: float | None = None
+    calibration_rate: float | None = None
+    calibration_samples: int | None = None
+    calibration_candidates: int | None = None
+    calibration_max_trials: int | None = None
+    pa_type: int | None = None
+    c: float | None = None
+    error_sensitive: bool | None = None
+    averaging: bool | None = None
+    variance: float | None = None
+    gamma: float | None = None
+    verbose: bool = False
+    model_filename: str | None = None
+    keep_tempfiles: bool = False
+    trainer_cls: Any = None
+    _: KW_ONLY
+    loss: str | None = None
+    beta: float | None = None
+    C: float | None = None
+    stop_gap: float | str | None = None
+    order: int | None = None
+    template: str | None = None
+    patience: int | None = None
+    seed: int | None = None
+    label_cost: dict[str, float] | None = None
 
     # ---- What scikit-learn asks for --------------------------------------------------------------
 

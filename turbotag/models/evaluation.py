@@ -89,7 +89,7 @@ def compare_raw(gold_path: Source, model: Model | Pipeline) -> Whole:
     gold = read(gold_path, "conllu")
     stages = model if isinstance(model, Pipeline) else Pipeline([model])
     out = io.BytesIO()
-    predict(stages, read_surface(gold).text().encode(), out, format=RAW)
+    predict(stages, read_surface(gold).text().encode(), out, layout=Layout(RAW))
     return Whole(gold, from_bytes(out.getvalue(), "the prediction", CONLLU))
 
 

@@ -32,8 +32,9 @@ Score = tag_metrics.TagScore
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file of tags is read, where its content does not tell: its format, the names of its
-    columns, the column with the tags by name or number. The task says which that is by default."""
+    """How a file is read, where its content does not tell: its format, the names of its columns,
+    and the column with the tags by name or number, by default the one that is usual for the
+    task."""
 
     format: str | None = None
     columns: tuple[str, ...] | None = None

@@ -37,7 +37,7 @@ FIRST_LINE = re.compile(rb"^[^#\s][^\n]*\n|^#[^\n]*=[^\n]*\n", re.MULTILINE)
 
 
 class Segmenter(Protocol):
-    """What cuts running text into sentences, tokens and words: the rules of corpus/text, or a
+    """What cuts running text into sentences, tokens and words: the rules of corpus/rules, or a
     tokenizer."""
 
     def to_conllu(self, text: str, offset: int = 0, warn: text.Warn | None = None) -> bytes: ...

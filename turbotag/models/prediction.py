@@ -13,6 +13,7 @@ from turbotag.corpus.formats import Format, columns_format, given_names
 from turbotag.corpus.reader import Block, Source, from_bytes, stream
 from turbotag.corpus.writer import Edits, extent
 from turbotag.errors import UsageError
+from turbotag.models.gold import ANY, Layout
 from turbotag.models.model import BEST, Answer, Model, Output
 from turbotag.models.pipeline import Pipeline
 
@@ -25,9 +26,8 @@ def predict(
     path: Source,
     out: IO[bytes],
     output: Output = BEST,
-    format: str | None = None,
+    layout: Layout = ANY,
     threads: int = 1,
-    columns: tuple[str, ...] | None = None,
     progress: Callable[[int], object] | None = None,
     warn: Callable[[str], object] | None = None,
 ) -> int:
@@ -40,7 +40,7 @@ def predict(
         raise UsageError("--nbest is for single models, not for a pipeline")
     if output.to and output.nbest > 1:
         raise UsageError("--nbest writes sentences as they are given: leave out --to")
-    blocks = blocks_of(model, path, format, columns, warn, output.marginals)
+    blocks = blocks_of(model, path, layout, warn, output.marginals)
     total = 0
     export = Export(output.to, tag_name(model)) if output.to else None
     for data, block in _in_order(model, blocks, output, threads):
@@ -57,18 +57,17 @@ def predict(
 def blocks_of(
     model: Model | Pipeline,
     path: Source,
-    format: str | None = None,
-    columns: tuple[str, ...] | None = None,
+    layout: Layout = ANY,
     warn: Callable[[str], object] | None = None,
     probabilities: bool = False,
 ) -> Iterator[Block]:
     """A file (or '-') as a model reads it; probabilities: of what a tokenizer cuts."""
     if not isinstance(model, Pipeline):
-        naming = given_names(columns) if columns else model.naming
-        return stream(path, format or model.input_format, naming)
-    if columns:
+        naming = given_names(layout.columns) if layout.columns else model.naming
+        return stream(path, layout.format or model.input_format, naming)
+    if layout.columns:
         raise UsageError("--columns is for single models, not for a pipeline")
-    return model.blocks(path, format, warn, probabilities)
+    return model.blocks(path, layout.format, warn, probabilities)
 
 
 def sentence_of(block: Block, s: int) -> Block:

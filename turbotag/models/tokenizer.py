@@ -3,7 +3,7 @@
 The chain runs over the units of a text (features/characters). A label says of a unit whether it
 goes on with the token before it (I), begins a token (T) or begins a sentence (S); TM and SM begin a
 token of several words, which scripts learned from the treebank split (corpus/multiword). Paragraphs
-and what an author must have meant as a line of its own always begin a sentence (corpus/text).
+and what an author must have meant as a line of its own always begin a sentence (corpus/rules).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from turbotag.corpus import rules
 from turbotag.corpus import text as running
 from turbotag.corpus.hashing import KeyTable
 from turbotag.corpus.multiword import Splitter
-from turbotag.corpus.text import CHUNK, EMPTY, LONGEST, Span, Token
+from turbotag.corpus.rules import CHUNK, EMPTY, LONGEST, Token
+from turbotag.corpus.text import Span
 from turbotag.features import compact
 from turbotag.features.characters import SPACE, CharacterExtractor, Units
 from turbotag.features.templates import parse
@@ -103,9 +105,9 @@ class Tokenizer:
         if not self.extractor.by_letter:
             marks = np.zeros(codes.size, np.uint8)
         for start, end, _ in spans:
-            cuts += [start, *running.stops(text, start, end)[:-1]]
+            cuts += [start, *rules.stops(text, start, end)[:-1]]
             if marks.size:
-                marks[start:end] = running.marks(text, start, end)
+                marks[start:end] = rules.marks(text, start, end)
         units = self.extractor.units(codes, np.array([*cuts, spans[-1][1]]))
         return codes, units, self.extractor.keys(codes, units, marks)
 

@@ -18,7 +18,13 @@ from numba import njit
 
 from turbotag.errors import UsageError
 from turbotag.structures import verbs
-from turbotag.structures.chain_problem import Chain, ChainProblem, finish, with_labels_of_chain
+from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import (
+    Chain,
+    finish,
+    label_sequences,
+    with_labels_of_chain,
+)
 
 KERNELS = ("linear", "polynomial", "rbf")
 
@@ -77,7 +83,8 @@ class KernelChainProblem(ChainProblem):
         lengths = np.diff(sentences)
         positions = (rows - np.repeat(sentences[:-1], lengths)).astype(np.int32)
         own = sentences.astype(np.int64), rows, positions, np.ones(tokens, np.float32)
-        super().__init__(sentences, own, gold, tokens, n_labels, beta, gamma)
+        domain = label_sequences(n_labels)
+        super().__init__(sentences, own, gold, tokens, domain, beta, gamma)
         self.X, self.kernel, self.G = X, kernel, kernel.gram(X, X)
         self.data = KernelChain(self.data.parts, self.data, self.G)
 

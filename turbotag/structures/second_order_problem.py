@@ -11,8 +11,8 @@ from numba import njit
 
 from turbotag.errors import UsageError
 from turbotag.structures import belief_propagation, convex_bound, parts, second_order, verbs
-from turbotag.structures.arc_problem import (
-    ArcProblem,
+from turbotag.structures.arc_problem import ArcProblem
+from turbotag.structures.arc_verbs import (
     Arcs,
     Trees,
     add,

@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from turbotag.structures import verbs
-from turbotag.structures.chain_problem import Chain, ChainProblem, finish, with_labels_of_chain
+from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import Chain, Order0, finish, with_labels_of_chain
 from turbotag.structures.elementary import FAST
 
 
@@ -71,7 +72,7 @@ class SparseRowProblem(ChainProblem):
         gamma: float = 0.0,
     ):
         n_rows = cells.first.size - 1
-        super().__init__(sentences, occurrences, gold, n_rows, n_labels, beta, gamma, order=0)
+        super().__init__(sentences, occurrences, gold, n_rows, Order0(n_labels), beta, gamma)
         self.cells = cells
         self.data = SparseChain(self.data.parts, self.data, cells)
 

@@ -44,8 +44,10 @@ from turbotag.optim.run import Dev
 from turbotag.optim.trace import Echo, Trace
 from turbotag.storage.checkpoints import Arrays, Progress
 from turbotag.structures import sparse
-from turbotag.structures.arc_problem import ArcProblem, Arcs
+from turbotag.structures.arc_problem import ArcProblem
+from turbotag.structures.arc_verbs import Arcs
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import Order0
 from turbotag.structures.second_order_problem import BetheProblem, BoundProblem
 from turbotag.training.continued import Continued, OldStage
 from turbotag.training.fit import MOST_C, Fit
@@ -207,10 +209,9 @@ class Supertags(Classes):
             chosen_occurrences(self.occurrences, chosen),
             self.gold[np.repeat(chosen, lengths)],
             self.keys.size,
-            len(setup.supertags),
+            Order0(len(setup.supertags)),
             self.how.loss.beta,
             self.how.loss.gamma,
-            order=0,
         )
 
     def _tag_fold(self, setup: Setup, held_out: np.ndarray, f: int, k: int) -> Arrays:
@@ -268,10 +269,9 @@ class Labels(Classes):
             occurrences,
             bank.labels,
             keys.size,
-            len(setup.labels),
+            Order0(len(setup.labels)),
             loss.beta,
             loss.gamma,
-            order=0,
         )
         kept = setup.go_on(self.name, problem, keys, setup.labels)
         params = {k: v for k, v in options.fit.params.items() if k != "dual"}

@@ -34,6 +34,7 @@ from turbotag.storage import store
 from turbotag.storage.checkpoints import Progress
 from turbotag.structures.candidate_problem import CandidateProblem
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import label_sequences
 from turbotag.structures.weighted import WeightedProblem
 from turbotag.training.calibrating import calibration_of
 from turbotag.training.continued import Continued, continue_tagger, origin
@@ -133,11 +134,9 @@ def prepare(options: TaggerOptions, echo: Echo, old: Tagger | None = None) -> Se
         features.occurrences,
         corpus.ids,
         features.keys.size,
-        len(labels),
+        label_sequences(K, options.order, mask),
         loss.beta,
         loss.gamma,
-        mask,
-        options.order,
         label_costs(options.label_cost, labels),
     )
     setup = Setup(corpus, scheme, file_scheme, text, extractor, features, chained, names)

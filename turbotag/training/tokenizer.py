@@ -24,6 +24,7 @@ from turbotag.storage import store
 from turbotag.storage.checkpoints import Progress
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
+from turbotag.structures.chain_verbs import label_sequences
 from turbotag.training.fitting import fit, held_out, provenance
 from turbotag.training.options import TokenizerOptions
 
@@ -166,7 +167,8 @@ def _problem(
     sparse.sort_occurrences(ends, rows, positions, values)
     occurrences = ends, rows, positions, values
     loss = options.fit.loss
-    problem = ChainProblem(pieces, occurrences, labels, kept.size, K, loss.beta, loss.gamma)
+    domain = label_sequences(K)
+    problem = ChainProblem(pieces, occurrences, labels, kept.size, domain, loss.beta, loss.gamma)
     return table.keys()[kept], problem
 
 

@@ -10,7 +10,8 @@ from turbotag.features.indexing import part_rows
 from turbotag.metrics.attachment import AttachmentScore, score_trees
 from turbotag.models.gold import words_of
 from turbotag.models.scanner import Scanner
-from turbotag.structures.arc_problem import Arcs, best_trees
+from turbotag.structures.arc_problem import best_trees
+from turbotag.structures.arc_verbs import Arcs
 from turbotag.structures.second_order_problem import believed_trees
 from turbotag.training.continued import Continued, WholeTable
 from turbotag.training.options import ParserOptions

@@ -135,7 +135,7 @@ def supertags(bank: Treebank, more: Sequence[str] = ()) -> tuple[list[str], np.n
 
 @dataclass
 class Candidates:
-    """Candidate arcs of all sentences, as in structures/arc_problem, and how many gold ones were
+    """Candidate arcs of all sentences, as in structures/arc_verbs, and how many gold ones were
     among them before those that were missing were added."""
 
     cuts: np.ndarray

@@ -1,0 +1,129 @@
+"""Pipelines on strings: `turbotag.load`, and texts in, documents out."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any, overload
+
+from turbotag.corpus.formats import CONLLU
+from turbotag.corpus.reader import Block, from_bytes
+from turbotag.documents.document import Document
+from turbotag.documents.reading import documents
+from turbotag.errors import ArgumentError
+from turbotag.models.model import Output
+from turbotag.models.pipeline import Pipeline, pipeline
+from turbotag.models.prediction import annotate, in_order
+
+BATCH = 1 << 18  # characters that a batch of texts has, about
+
+
+class NLP:
+    """A pipeline to be called on texts; safe to share between threads, and picklable."""
+
+    def __init__(self, stages: Pipeline):
+        self.pipeline = stages
+
+    @overload
+    def __call__(self, text: str, probabilities: bool = False) -> Document: ...
+    @overload
+    def __call__(self, text: Any, probabilities: bool = False) -> Any: ...
+    def __call__(self, text: Any, probabilities: bool = False) -> Any:
+        """Sentences, tokens, trees and entities of a text, a `Document`.
+
+        A TokenList or a SentenceList of the conllu package gives another one, annotated: its words
+        and sentences stay as they are. probabilities: find them too, which takes longer.
+        """
+        if _is_conllu(text):
+            return self._annotated(text, probabilities)
+        if not isinstance(text, str):
+            more = "; pipe() takes many" if isinstance(text, Iterable) else ""
+            raise ArgumentError(f"a pipeline takes a text (str), not {text!r:.60}{more}")
+        return self._documents([text], probabilities)[0]
+
+    def pipe(
+        self,
+        texts: Iterable[Any],
+        probabilities: bool = False,
+        batch_size: int = 256,
+        threads: int = 1,
+        as_tuples: bool = False,
+    ) -> Iterator[Any]:
+        """The documents of many texts, one after the other: as fast as those texts in one.
+
+        batch_size: how many texts are annotated at once, at most (long ones fewer); threads: how
+        many batches at the same time; as_tuples: texts are (text, anything), and so are documents.
+        """
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise ArgumentError(f"pipe() takes a list of texts, not {texts!r:.60}")
+        for name, number in (("batch_size", batch_size), ("threads", threads)):
+            if not isinstance(number, int) or number < 1:
+                raise ArgumentError(f"{name} is {number!r}: it is a number from 1 on")
+
+        def work(batch: list[tuple[str, Any]]) -> list[Any]:
+            found = self._documents([text for text, _ in batch], probabilities)
+            if not as_tuples:
+                return found
+            return list(zip(found, (context for _, context in batch), strict=True))
+
+        batches = _batches(texts if as_tuples else ((text, None) for text in texts), batch_size)
+        return (doc for found in in_order(work, batches, threads) for doc in found)
+
+    def _documents(self, texts: list[str], probabilities: bool) -> list[Document]:
+        self.pipeline.check_raw()
+        pieces = []
+        for text in texts:
+            pieces.append(self.pipeline.segmenter.to_conllu(text, warn=_warn))
+        block = from_bytes(b"".join(pieces), "<text>", CONLLU)
+        data = self._annotate(block, probabilities)
+        counts = [piece.count(b"\n\n") for piece in pieces]
+        return documents(texts, counts, from_bytes(data, "<text>", CONLLU), self.pipeline)
+
+    def _annotate(self, block: Block, probabilities: bool) -> bytes:
+        output = Output(marginals=probabilities)
+        return annotate(self.pipeline, block, self.pipeline.extractor, output)
+
+    def _annotated(self, given: Any, probabilities: bool) -> Any:
+        """given: a TokenList or SentenceList of the conllu package."""
+        import conllu
+
+        whole = isinstance(given, conllu.models.SentenceList)
+        data = "".join(s.serialize() for s in (given if whole else [given]))
+        block = from_bytes(data.encode(), "<conllu>", CONLLU)
+        found = conllu.parse(self._annotate(block, probabilities).decode())
+        return found if whole else found[0]
+
+
+def load(name: str) -> NLP:
+    """A shipped pipeline or model by name (`turbotag models` lists them), or a model file."""
+    return NLP(pipeline(name))
+
+
+def _is_conllu(given: Any) -> bool:
+    """Whether it is a sentence or a list of sentences of the conllu package, which is imported only
+    where somebody has one."""
+    package = sys.modules.get("conllu")
+    return package is not None and isinstance(
+        given, package.models.TokenList | package.models.SentenceList
+    )
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=6)  # of the call of a pipeline
+
+
+def _batches(texts: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:
+    """Texts with what belongs to them, some at a time."""
+    batch: list[tuple[str, Any]] = []
+    size = 0
+    for each in texts:
+        if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[0], str):
+            raise ArgumentError(f"pipe() takes texts (str), with as_tuples pairs, not {each!r:.60}")
+        batch.append(each)
+        size += len(each[0])
+        if len(batch) == batch_size or size > BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
