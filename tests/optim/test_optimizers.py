@@ -43,11 +43,12 @@ def test_sdca_reaches_the_optimum_of_lbfgs(dual, beta, gamma):
 @pytest.mark.parametrize("order", [1, 2])
 def test_sdca_of_a_masked_chain(order):
     mask = random_mask(np.random.default_rng(4), 3)
-    problem = chain_problem(order=order)
-    problem.mask = mask
-    rows = problem.labels
-    rows[:] = 0  # the one label that every mask allows
+    problem = chain_problem(order=order, mask=mask)
+    free = chain_problem(order=order)
+    for each in (problem, free):
+        each.labels[:] = 0  # the one label that every mask allows
     expected, _ = optimum(problem, LAM)
+    assert expected < optimum(free, LAM)[0] - 1e-3  # the mask forbids wrong answers
     result = run(SDCA(problem, LAM, rng()), Limits(400, 1e-9), Trace())
     assert result.certificate.primal == pytest.approx(expected, abs=1e-8)
 

@@ -25,7 +25,7 @@ def seen(problem):
 
 def instance(problem, i):
     gold = problem.labels[problem.sentences[i] : problem.sentences[i + 1]]
-    mask = problem.mask if problem.order else None
+    mask = problem.domain if problem.order else None
     every = list(sequences(gold.size, problem.K, mask))
     z = np.array([stats(y, problem.K, problem.order) for y in every])
     costs = (np.array(every) != gold) @ problem.costs[gold]
