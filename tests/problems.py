@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from turbotag.optim.certificate import objective
 from turbotag.optim.problem import Problem
-from turbotag.optim.sdca import SDCA
+from turbotag.optim.sdca import SDCA, Visits
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.chain_verbs import label_sequences
@@ -60,7 +60,8 @@ def dense(problem: ChainProblem, i: int) -> np.ndarray:
 def block_step(opt: SDCA, i: int) -> tuple[float, float]:
     """One block update; the block gap before it and the gain of the dual."""
     before, one = float(opt.dual), np.zeros((1, 2))
-    opt.dual = opt.duals.steps(np.array([i]), one, opt.sampler.weights, opt.gaps, opt.W, before)
+    visits = Visits(np.array([i]), one, opt.sampler.weights, opt.gaps)
+    opt.dual = opt.duals.steps(visits, opt.W, before)
     return float(opt.gaps[i]), float(opt.dual) - before
 
 

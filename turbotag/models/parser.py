@@ -40,13 +40,13 @@ from turbotag.models.held_out import tree_items
 from turbotag.models.model import Answer, Output
 from turbotag.models.scanner import Scanner
 from turbotag.models.scored import FirstOrder, Parsed, SecondOrder
+from turbotag.models.stored import Stored
 from turbotag.models.tree_comparison import (
     Trees,
     compare_parser,
     compare_tree_blocks,
     read_gold_trees,
 )
-from turbotag.storage import store
 from turbotag.storage.checks import (
     PROVENANCE,
     RESOURCES,
@@ -54,7 +54,6 @@ from turbotag.storage.checks import (
     check_names,
     expect,
     expect_resources,
-    fitting,
 )
 from turbotag.storage.tensors import Entries
 from turbotag.structures import parts, projective, pruning, tree
@@ -84,7 +83,7 @@ HEADER = PROVENANCE | {
 }
 
 
-class Parser:
+class Parser(Stored):
     """A trained parser.
 
     header: everything that is not an array; arrays: keys and weights of the stages, (rows,) for
@@ -354,15 +353,6 @@ class Parser:
             out.label_probability[at] = p[words, out.labels[at]]
 
     # ---- Files -----------------------------------------------------------------------------------
-
-    def save(self, path: str) -> None:
-        store.save_file(path, self.kind, self.header, self.arrays)
-
-    @classmethod
-    def load(cls, path: str) -> Parser:
-        header, arrays = store.load_file(path, cls.kind, wanted=cls.wanted)
-        with fitting(path):
-            return cls.restored(header, arrays)
 
     @staticmethod
     def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -27,13 +27,10 @@ from turbotag.models.calibration import PLAIN, Confidence, Items, confidence_of
 from turbotag.models.gold import OPEN_TASKS, Layout, read_gold_of
 from turbotag.models.held_out import tag_items
 from turbotag.models.model import Answer, Output
+from turbotag.models.stored import Stored
 from turbotag.models.tag_comparison import Tagged, compare_model, compare_stage
 from turbotag.models.tag_kernels import add_listed, add_matrix, viterbi, viterbi2
 from turbotag.models.tagger_file import PACKED, check_weights, named, wanted
-from turbotag.storage import store
-from turbotag.storage.checks import (
-    fitting,
-)
 from turbotag.storage.tensors import Entries
 from turbotag.structures import chain, chain2
 
@@ -62,7 +59,7 @@ class Rows:
     values: np.ndarray | None = None
 
 
-class Tagger:
+class Tagger(Stored):
     """A trained tagger.
 
     header: everything that is not an array (labels, scheme, templates, columns, certificate, ...);
@@ -434,9 +431,6 @@ class Tagger:
                 arrays[f"vocabulary.{column}.offsets"] = offsets
         return arrays
 
-    def save(self, path: str) -> None:
-        store.save_file(path, self.kind, self.header, self.arrays)
-
     def weight_arrays(self) -> dict[str, np.ndarray]:
         """Keys and weights as they are stored."""
         if not self.header.get("compact"):
@@ -444,13 +438,6 @@ class Tagger:
         n = self.keys.size
         packed = compact.pack(self.keys, self.weights[:n])
         return dict(zip(PACKED, packed, strict=True)) | {"shared": self.weights[n:]}
-
-    @classmethod
-    def load(cls, path: str, names: bool = False) -> Tagger:
-        """Read a model file; feature names only if asked for, since tagging does not need them."""
-        header, arrays = store.load_file(path, cls.kind, wanted=partial(cls.wanted, names=names))
-        with fitting(path):
-            return cls.restored(header, arrays)
 
     @staticmethod
     def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:

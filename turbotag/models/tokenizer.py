@@ -24,10 +24,10 @@ from turbotag.corpus.text import Span
 from turbotag.features import compact
 from turbotag.features.characters import SPACE, CharacterExtractor, Units
 from turbotag.features.templates import parse
+from turbotag.models.stored import Stored
 from turbotag.models.tag_kernels import add_matrix, viterbi
 from turbotag.models.tagger_file import PACKED, check_weights
-from turbotag.storage import store
-from turbotag.storage.checks import PROVENANCE, check_entry, expect, fitting
+from turbotag.storage.checks import PROVENANCE, check_entry, expect
 from turbotag.storage.tensors import Entries
 from turbotag.structures import chain
 
@@ -73,7 +73,7 @@ class Cut:
         ]
 
 
-class Tokenizer:
+class Tokenizer(Stored):
     """A trained tokenizer. Safe to share between threads, and picklable.
 
     header: what is not an array; by_letter: each letter is a unit, for languages without blanks;
@@ -236,15 +236,6 @@ class Tokenizer:
         packed = compact.pack(self.keys, self.weights[:n])
         arrays = dict(zip(PACKED, packed, strict=True)) | {"shared": self.weights[n:]}
         return arrays | {"scripts": np.frombuffer(self.splitter.written(), np.uint8)}
-
-    def save(self, path: str) -> None:
-        store.save_file(path, self.kind, self.header, self.arrays)
-
-    @classmethod
-    def load(cls, path: str) -> Tokenizer:
-        header, arrays = store.load_file(path, cls.kind, wanted=cls.wanted)
-        with fitting(path):
-            return cls.restored(header, arrays)
 
     @staticmethod
     def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:

@@ -20,7 +20,7 @@ above gains what it says or more.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -119,9 +119,10 @@ class SDCA(DualOptimizer):
         draws = self.rng.random((n, 2))
         first = self.rng.permutation(n) if self.epochs == 0 else NOBODY
         dual = self.dual or 0.0
+        shrunk = (self.V, self.l1 / self.lam) if self.l1 else None
         for part in slices(n):
-            steps = first[part], draws[part], weights
-            dual = self.duals.steps(*steps, self.gaps, self.W, dual, self.V, self.l1 / self.lam)
+            visits = Visits(first[part], draws[part], weights, self.gaps)
+            dual = self.duals.steps(visits, self.W, dual, shrunk)
         self.dual = None if self.problem.moving else dual  # then only a full pass can tell
         self.epochs += 1
         self.oracle_calls += n
@@ -169,6 +170,20 @@ class SDCA(DualOptimizer):
         self.dual = None if self.problem.moving else float(state["dual"][0])
 
 
+class Visits(NamedTuple):
+    """Which blocks are updated: as many as there are rows of `draws`, drawn by these from the
+    weights, or those in `first` where it has any; gaps: as last seen, of all blocks."""
+
+    first: np.ndarray
+    draws: np.ndarray
+    weights: Weights
+    gaps: np.ndarray
+
+
+# The weights before a threshold, and the threshold (--l1); None where there is none.
+Shrunk = tuple[np.ndarray, float] | None
+
+
 class CompactDual:
     """mu_i and h_i, starting at the gold stats and 0. The first step of a block has the closed
     form, so the first epoch is one of DCA (Martins et al. 2010), exactly."""
@@ -178,23 +193,12 @@ class CompactDual:
         self.mu, self.h = np.empty(problem.data.parts[-1]), np.zeros(problem.n)
         _gold(problem.data, self.mu)
 
-    def steps(
-        self,
-        first: np.ndarray,
-        draws: np.ndarray,
-        weights: Weights,
-        gaps: np.ndarray,
-        W: np.ndarray,
-        dual: float,
-        V: np.ndarray | None = None,
-        threshold: float = 0.0,
-    ) -> float:
-        """Block updates, as many as there are rows of `draws`, of instances drawn by them from the
-        weights, or of those in `first`; returns the dual after them. V: where there is a threshold,
-        the weights before it."""
+    def steps(self, visits: Visits, W: np.ndarray, dual: float, shrunk: Shrunk = None) -> float:
+        """A block update for each visit; returns the dual after them."""
+        first, draws, weights, gaps = visits
         steps = first, draws, weights, self.mu, self.h, gaps
-        weighed = (V, W, threshold) if threshold else (W, W, None)
-        i, gap, value, dual = _steps(self.problem.data, self.scale, *steps, *weighed, dual)
+        V, threshold = shrunk or (W, None)
+        i, gap, value, dual = _steps(self.problem.data, self.scale, *steps, V, W, threshold, dual)
         if value == -np.inf:
             self.problem.oracle(i, W)  # which knows the reason
         check_gap(gap, value)
@@ -292,18 +296,9 @@ class ExactDual:
             problem.clique_mix(mu, log_mu, nu, log_nu, START_EPS)
             problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
 
-    def steps(
-        self,
-        first: np.ndarray,
-        draws: np.ndarray,
-        weights: Weights,
-        gaps: np.ndarray,
-        W: np.ndarray,
-        dual: float,
-        V: np.ndarray | None = None,
-        threshold: float = 0.0,
-    ) -> float:
+    def steps(self, visits: Visits, W: np.ndarray, dual: float, shrunk: Shrunk = None) -> float:
         """As of CompactDual, without a threshold."""
+        first, draws, weights, gaps = visits
         for t, (coin, uniform) in enumerate(draws.tolist()):
             i = int(first[t]) if first.size else draw(weights, coin, uniform)
             gaps[i], gain = self.step(i, W)

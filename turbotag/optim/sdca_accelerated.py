@@ -30,7 +30,7 @@ from turbotag.optim.certificate import Certificate, check_gap, primal_value, pro
 from turbotag.optim.epochs import slices
 from turbotag.optim.problem import Problem
 from turbotag.optim.sampling import Sampler
-from turbotag.optim.sdca import NOBODY, CompactDual
+from turbotag.optim.sdca import NOBODY, CompactDual, Visits
 
 WATCHED = 6  # epochs of plain SDCA after the first two, whose rate tells how slow it is
 SLOW = 4.0  # the least X for which acceleration is begun
@@ -81,7 +81,7 @@ class AcceleratedSDCA(Optimizer):
         before = 0.0 if plain else self.problem.sq_norm(self.W)
         for part in slices(n):
             steps = first[part], draws[part], self.sampler.weights
-            gains = self.duals.steps(*steps, self.gaps, self.W, gains)
+            gains = self.duals.steps(Visits(*steps, self.gaps), self.W, gains)
         if plain:
             self.dual += gains
         else:  # of the inner dual, which is rewards - (lambda + kappa)/2 |w|^2 and a constant

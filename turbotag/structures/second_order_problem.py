@@ -296,6 +296,23 @@ def _bound(data, i, W, scale, pi, nu):
     return value
 
 
+@verbs.verb
+def by_part(data, i, mu):  # type: ignore[no-untyped-def]
+    """Stats, or a direction, of sentence i, as `trees` has them: a number for each part."""
+
+
+@by_part.implement(Bethe)
+@njit(cache=True, nogil=True)
+def _as_it_is(data, i, mu):
+    return mu
+
+
+@by_part.implement(Bound)
+@njit(cache=True, nogil=True)
+def _together(data, i, mu):
+    return convex_bound.together(mu, _roles(data, i))
+
+
 @verbs.potentials.implement(Bethe)
 @njit(cache=True, nogil=True)
 def _potentials(data, i, W, scale, theta):
@@ -316,18 +333,6 @@ def _gold_roles(data, i, z):
     z[:] = convex_bound.copies(parts, _roles(data, i))
 
 
-@verbs.cost.implement(Bethe)
-@njit(cache=True, nogil=True)
-def _cost(data, i, mu):
-    return cost(data.trees, i, mu)
-
-
-@verbs.cost.implement(Bound)
-@njit(cache=True, nogil=True)
-def _cost_roles(data, i, mu):
-    return cost(data.trees, i, convex_bound.together(mu, _roles(data, i)))
-
-
 @verbs.reward.implement(Bethe)
 @njit(cache=True, nogil=True)
 def _reward(data, i, theta, mu):
@@ -346,28 +351,25 @@ def _reward_roles(data, i, pi, mu):
     return total
 
 
-@verbs.norm_sq.implement(Bethe)
+@verbs.cost.implement(Bethe)
+@verbs.cost.implement(Bound)
 @njit(cache=True, nogil=True)
-def _norm_sq(data, i, d):
-    return norm_sq(data.trees, i, d)
+def _cost(data, i, mu):
+    return cost(data.trees, i, by_part(data, i, mu))
 
 
+@verbs.norm_sq.implement(Bethe)
 @verbs.norm_sq.implement(Bound)
 @njit(cache=True, nogil=True)
-def _norm_sq_roles(data, i, d):
-    return norm_sq(data.trees, i, convex_bound.together(d, _roles(data, i)))
+def _norm_sq(data, i, d):
+    return norm_sq(data.trees, i, by_part(data, i, d))
 
 
 @verbs.add.implement(Bethe)
-@njit(cache=True, nogil=True)
-def _add(data, i, d, step, W):
-    add(data.trees, i, d, step, W)
-
-
 @verbs.add.implement(Bound)
 @njit(cache=True, nogil=True)
-def _add_roles(data, i, d, step, W):
-    add(data.trees, i, convex_bound.together(d, _roles(data, i)), step, W)
+def _add(data, i, d, step, W):
+    add(data.trees, i, by_part(data, i, d), step, W)
 
 
 @verbs.mixture_step.implement(Bound)

@@ -18,7 +18,6 @@ from turbotag.models.parser import PART_FILES, STAGES, Parser
 from turbotag.models.scanner import Scanner
 from turbotag.optim.run import Result
 from turbotag.optim.trace import Echo, Trace
-from turbotag.storage import store
 from turbotag.storage.checkpoints import Progress
 from turbotag.structures.arc_problem import ArcProblem
 from turbotag.training.calibrating import calibration_of
@@ -29,53 +28,46 @@ from turbotag.training.options import ParserOptions
 from turbotag.training.stages import ArcScores, Labels, Setup, stages, tree_scorer
 from turbotag.training.tree_scorer import TreeScorer
 from turbotag.training.treebank import read_treebank, sort_labels, training_treebank
+from turbotag.training.work import Training, Work
 
 # What of a form stands for a column that raw text, or a treebank, has not.
 FORMS = {"lemma": "lower", "feats": "shortshape"}
 READ_SUPERTAGS = {"prune": "super-prune", "arc": "super-arcs", "label": "super-labels"}
 
 
-def train_parser(
-    options: ParserOptions,
-    output: str | None = None,
-    trace: Trace | None = None,
-    echo: Echo = lambda line: None,
-    command: str = "",
-    resume: bool = False,
-    checkpoint_seconds: float = 30.0,
-) -> tuple[Parser, Result]:
-    """Train a parser and write it to `output`, if that is given. The trace and the result are those
+@Training
+def train_parser(options: ParserOptions, work: Work) -> tuple[Parser, Result]:
+    """Train a parser and write it, if a file is given. The trace and the result are those
     of the arcs.
 
     Each stage has a checkpoint, output + '.STAGE.checkpoint', until the model is written.
     """
-    with store.held(output):
-        block = read(options.train, options.layout.format)
-        mark = options.fingerprint(block)
-        progress = Progress(output, mark, checkpoint_seconds, resume, echo)
-        setup = prepare(options, block, progress)
-        fitted = {}
-        for stage in stages(options, trace or Trace()):
-            stage.run(setup)
-            if isinstance(stage, ArcScores | Labels):
-                fitted[stage.name] = stage.fitted
-        header = make_header(setup) | provenance(options, block, command) | fitted["arc"].header
-        header["certified"] = fitted["arc"].certified
-        if setup.old and options.init:
-            header["init"] = origin(options.init, setup.old.header)
-        if "label" in fitted:
-            header["label_certificate"] = fitted["label"].header["certificate"]
-        parser = Parser(header, setup.arrays)
-        if setup.dev and setup.gold_dev:
-            score = score_parser(parser, setup.gold_dev, tagged=setup.dev.block)
-            header["scores"] = {"dev": score.as_dict()}
-        blocks = block, setup.bank.block, setup.dev.block if setup.dev else None
+    block = read(options.train, options.layout.format)
+    mark = options.fingerprint(block)
+    progress = work.progress(mark)
+    setup = prepare(options, block, progress)
+    fitted = {}
+    for stage in stages(options, work.trace):
+        stage.run(setup)
+        if isinstance(stage, ArcScores | Labels):
+            fitted[stage.name] = stage.fitted
+    header = make_header(setup) | provenance(options, block, work.command) | fitted["arc"].header
+    header["certified"] = fitted["arc"].certified
+    if setup.old and options.init:
+        header["init"] = origin(options.init, setup.old.header)
+    if "label" in fitted:
+        header["label_certificate"] = fitted["label"].header["certificate"]
+    parser = Parser(header, setup.arrays)
+    if setup.dev and setup.gold_dev:
+        score = score_parser(parser, setup.gold_dev, tagged=setup.dev.block)
+        header["scores"] = {"dev": score.as_dict()}
+    blocks = block, setup.bank.block, setup.dev.block if setup.dev else None
 
-        def calibration() -> dict[str, Any] | None:
-            return calibration_of(parser, setup.options, blocks, train_parser, echo)
+    def calibration() -> dict[str, Any] | None:
+        return calibration_of(parser, setup.options, blocks, train_parser, work.echo)
 
-        finish(parser, options, progress, calibration)
-        return parser, fitted["arc"].result
+    finish(parser, options, progress, calibration)
+    return parser, fitted["arc"].result
 
 
 def prepare(options: ParserOptions, block: Block, progress: Progress) -> Setup:

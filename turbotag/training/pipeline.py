@@ -27,7 +27,6 @@ from turbotag.models.model import BEST, Model
 from turbotag.models.pipeline import Pipeline
 from turbotag.models.prediction import annotate
 from turbotag.optim.trace import Echo, Trace
-from turbotag.storage import store
 from turbotag.storage.checkpoints import Arrays, Progress, sha256
 from turbotag.training.fitting import provenance
 from turbotag.training.jackknife import draw_folds
@@ -42,6 +41,7 @@ from turbotag.training.options import (
 from turbotag.training.parser import train_parser
 from turbotag.training.tagger import train as train_tagger
 from turbotag.training.tokenizer import train_tokenizer
+from turbotag.training.work import Training, Work
 
 # What fills each column, in the order in which they are filled: the task and its options.
 COLUMNS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -65,35 +65,27 @@ class Data:
         return _content(self.train), _content(self.dev) if self.dev else None
 
 
-def train_pipeline(
-    options: PipelineOptions,
-    output: str | None = None,
-    trace: Trace | None = None,
-    echo: Echo = lambda line: None,
-    command: str = "",
-    resume: bool = False,
-    checkpoint_seconds: float = 30.0,
-) -> tuple[Pipeline, dict[str, Any]]:
-    """Train all stages and write them to one file, `output`, if that is given: (pipeline, header).
+@Training
+def train_pipeline(options: PipelineOptions, work: Work) -> tuple[Pipeline, dict[str, Any]]:
+    """Train all stages and write them to one file, if one is given: (pipeline, header).
 
     Each stage, and each fold, has a checkpoint beside the file until that is written.
     """
-    with store.held(output):
-        block = read_treebank(options.train)
-        progress = Progress(output, options.fingerprint(block), checkpoint_seconds, resume, echo)
-        names = chosen_stages(options, block)
-        run = _Run(options, block, progress, trace, names)
-        for n, name in enumerate(names, 1):
-            echo(f"==== stage {n} of {len(names)}: {name} ====")
-            run.stage(name)
-        header = {"task": options.task, **provenance(options, block, command)}
-        if run.gold_dev:
-            header["scores"] = {"dev, raw text": run.scores(echo)}
-        if output:
-            save_bundle(output, run.models, header)
-        progress.remove()
-        progress.settle(f"{output} is written")
-        return run.pipeline(), header
+    block = read_treebank(options.train)
+    progress = work.progress(options.fingerprint(block))
+    names = chosen_stages(options, block)
+    run = _Run(options, block, progress, work.trace, names)
+    for n, name in enumerate(names, 1):
+        work.echo(f"==== stage {n} of {len(names)}: {name} ====")
+        run.stage(name)
+    header = {"task": options.task, **provenance(options, block, work.command)}
+    if run.gold_dev:
+        header["scores"] = {"dev, raw text": run.scores(work.echo)}
+    if work.output:
+        save_bundle(work.output, run.models, header)
+    progress.remove()
+    progress.settle(f"{work.output} is written")
+    return run.pipeline(), header
 
 
 def _content(block: Block) -> Content:
@@ -129,7 +121,7 @@ class _Run:
         options: PipelineOptions,
         block: Block,
         progress: Progress,
-        trace: Trace | None,
+        trace: Trace,
         names: list[str],
     ):
         """names: of the stages. Columns that none of them fills are empty in new text, and so in
@@ -208,7 +200,7 @@ class _Run:
         }
         given |= options.resources | self._common() | self._recipe("parse")
         asked = parser_options(train, dev, **given)
-        parser, _ = train_parser(asked, trace=self.trace or Trace(), echo=self.progress.echo)
+        parser, _ = train_parser(asked, trace=self.trace, echo=self.progress.echo)
         if options.jackknife and any(column in self.models for column in COLUMNS):
             parser.header["tags"] = f"{options.jackknife}-fold predicted"
         return parser

@@ -29,9 +29,7 @@ from turbotag.models.gold import (
 from turbotag.models.lists import ListTagger
 from turbotag.models.tagger import Tagger
 from turbotag.optim.run import Dev, Result
-from turbotag.optim.trace import Echo, Trace
-from turbotag.storage import store
-from turbotag.storage.checkpoints import Progress
+from turbotag.optim.trace import Echo
 from turbotag.structures.candidate_problem import CandidateProblem
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.chain_verbs import label_sequences
@@ -42,6 +40,7 @@ from turbotag.training.features import Features, index_features
 from turbotag.training.fitting import check_memory, finish, fit, held_out, provenance
 from turbotag.training.lists import Listing, added_labels, prepare_lists
 from turbotag.training.options import TaggerOptions
+from turbotag.training.work import Training, Work
 
 
 @dataclass
@@ -230,49 +229,41 @@ def make_header(options: TaggerOptions, setup: Setup, command: str) -> dict[str,
     }
 
 
-def train(
-    options: TaggerOptions,
-    output: str | None = None,
-    trace: Trace | None = None,
-    echo: Echo = lambda line: None,
-    command: str = "",
-    resume: bool = False,
-    checkpoint_seconds: float = 30.0,
-) -> tuple[Tagger, Result]:
-    """Train a tagger and write it to `output`, if that is given.
+@Training
+def train(options: TaggerOptions, work: Work) -> tuple[Tagger, Result]:
+    """Train a tagger and write it, if a file is given.
 
     A checkpoint stands at output + '.checkpoint' while training runs and is removed at its end.
     """
     asked = checked(options)
     options, old = going_on(asked)
-    with store.held(output):
-        setup = prepare(options, echo, old)
-        problem = weighted(setup.problem, options.sentence_weights)
-        mark = asked.fingerprint(setup.corpus.block)
-        progress = Progress(output, mark, checkpoint_seconds, resume, echo)
-        scorer = dev = None
-        if options.dev:
-            scorer = DevScorer(options, setup, options.dev)
-            dev = Dev(scorer.main, scorer.measure, options.fit.keep)
-            echo(held_out(scorer.dev.block))
-        fitted = fit(problem, options.fit, progress.stage(), trace or Trace(), dev)
-        header = make_header(options, setup, command) | fitted.header
-        if old and options.init:
-            header["init"] = origin(options.init, old.header)
-        weights = setup.whole(fitted.result.weights)
+    setup = prepare(options, work.echo, old)
+    problem = weighted(setup.problem, options.sentence_weights)
+    mark = asked.fingerprint(setup.corpus.block)
+    progress = work.progress(mark)
+    scorer = dev = None
+    if options.dev:
+        scorer = DevScorer(options, setup, options.dev)
+        dev = Dev(scorer.main, scorer.measure, options.fit.keep)
+        work.echo(held_out(scorer.dev.block))
+    fitted = fit(problem, options.fit, progress.stage(), work.trace, dev)
+    header = make_header(options, setup, work.command) | fitted.header
+    if old and options.init:
+        header["init"] = origin(options.init, old.header)
+    weights = setup.whole(fitted.result.weights)
+    if scorer:
+        header["scores"] = {"dev": scorer.score(fitted.result.weights).as_dict()}
+    model = setup.tagger(header, weights).pruned()
+    if options.compact:
+        model = model.compacted(options.drop)
         if scorer:
-            header["scores"] = {"dev": scorer.score(fitted.result.weights).as_dict()}
-        model = setup.tagger(header, weights).pruned()
-        if options.compact:
-            model = model.compacted(options.drop)
-            if scorer:
-                model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
-        block = setup.corpus.block
-        blocks = block, block, scorer.dev.block if scorer else None
-        finish(
-            model, options, progress, lambda: calibration_of(model, options, blocks, train, echo)
-        )
-        return model, fitted.result
+            model.header["scores"] = {"dev": score_model(model, scorer.dev).as_dict()}
+    block = setup.corpus.block
+    blocks = block, block, scorer.dev.block if scorer else None
+    finish(
+        model, options, progress, lambda: calibration_of(model, options, blocks, train, work.echo)
+    )
+    return model, fitted.result
 
 
 def checked(options: TaggerOptions) -> TaggerOptions:

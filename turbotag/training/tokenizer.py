@@ -19,14 +19,13 @@ from turbotag.features.characters import Units
 from turbotag.metrics.conll18 import Conll18Score, score_blocks, spans_score
 from turbotag.models.tokenizer import LABELS, MULTIWORD, Tokenizer
 from turbotag.optim.run import Dev, Result
-from turbotag.optim.trace import Echo, Trace
-from turbotag.storage import store
-from turbotag.storage.checkpoints import Progress
+from turbotag.optim.trace import Echo
 from turbotag.structures import sparse
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.chain_verbs import label_sequences
 from turbotag.training.fitting import fit, held_out, provenance
 from turbotag.training.options import TokenizerOptions
+from turbotag.training.work import Training, Work
 
 INSTANCE = 64  # units of an instance: a longer paragraph is several
 RUN_TOGETHER = 0.005  # share of tokens that begin inside of a unit, above which letters are units
@@ -77,44 +76,34 @@ class Treebank:
         ]
 
 
-def train_tokenizer(
-    options: TokenizerOptions,
-    output: str | None = None,
-    trace: Trace | None = None,
-    echo: Echo = lambda line: None,
-    command: str = "",
-    resume: bool = False,
-    checkpoint_seconds: float = 30.0,
-) -> tuple[Tokenizer, Result]:
-    """Train a tokenizer and write it to `output`, if that is given."""
-    with store.held(output):
-        gold = Treebank.of(read(options.train, options.layout.format))
-        model, units, keys = _start(options, gold, command, echo)
-        progress = Progress(
-            output, options.fingerprint(gold.block), checkpoint_seconds, resume, echo
-        )
-        labels = gold.labels(units)
-        model.header["blanks"] = bool((units.spaced & (labels == 0)).any())
-        rows, problem = _problem(options, keys, units, labels, len(model.labels))
-        echo(f"{rows.size} features, {len(model.labels)} labels, {problem.n} pieces of text")
-        scorer = dev = None
-        if options.dev:
-            scorer = _Scorer(model, Treebank.of(read(options.dev, options.layout.format)), rows)
-            dev = Dev(scorer.main, "sent", options.fit.keep)
-            echo(held_out(scorer.gold.block))
-        fitted = fit(problem, options.fit, progress.stage(), trace or Trace(), dev)
-        model.header |= fitted.header
-        model = _compacted(model, rows, fitted.result.weights.astype(np.float32), options.drop)
-        if scorer:
-            score = score_tokenizer(model, scorer.gold)
-            model.header["scores"] = {"dev": score.as_dict()}
-            f1 = {name: f"{100 * score.scores[name].f1:.2f}" for name in score.scores}
-            echo("dev, from raw text: " + ", ".join(f"{n.lower()} {x}" for n, x in f1.items()))
-        if output:
-            model.save(output)
-        progress.remove()
-        progress.settle(f"{output} is written")
-        return model, fitted.result
+@Training
+def train_tokenizer(options: TokenizerOptions, work: Work) -> tuple[Tokenizer, Result]:
+    """Train a tokenizer and write it, if a file is given."""
+    gold = Treebank.of(read(options.train, options.layout.format))
+    model, units, keys = _start(options, gold, work.command, work.echo)
+    progress = work.progress(options.fingerprint(gold.block))
+    labels = gold.labels(units)
+    model.header["blanks"] = bool((units.spaced & (labels == 0)).any())
+    rows, problem = _problem(options, keys, units, labels, len(model.labels))
+    work.echo(f"{rows.size} features, {len(model.labels)} labels, {problem.n} pieces of text")
+    scorer = dev = None
+    if options.dev:
+        scorer = _Scorer(model, Treebank.of(read(options.dev, options.layout.format)), rows)
+        dev = Dev(scorer.main, "sent", options.fit.keep)
+        work.echo(held_out(scorer.gold.block))
+    fitted = fit(problem, options.fit, progress.stage(), work.trace, dev)
+    model.header |= fitted.header
+    model = _compacted(model, rows, fitted.result.weights.astype(np.float32), options.drop)
+    if scorer:
+        score = score_tokenizer(model, scorer.gold)
+        model.header["scores"] = {"dev": score.as_dict()}
+        f1 = {name: f"{100 * score.scores[name].f1:.2f}" for name in score.scores}
+        work.echo("dev, from raw text: " + ", ".join(f"{n.lower()} {x}" for n, x in f1.items()))
+    if work.output:
+        model.save(work.output)
+    progress.remove()
+    progress.settle(f"{work.output} is written")
+    return model, fitted.result
 
 
 def _start(
