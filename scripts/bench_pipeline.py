@@ -13,6 +13,7 @@ from measure import Page, Part, Setting, main, run, table, turbotag, words_per_s
 
 from turbotag.corpus.reader import read
 from turbotag.corpus.surface import read_surface
+from turbotag.models.gold import Layout
 from turbotag.models.pipeline import load
 from turbotag.models.shipped import files as installed
 from turbotag.models.shipped import stages
@@ -64,14 +65,14 @@ def speed(setting: Setting) -> str:
     source = setting.data / "ewt" / setting.pick("dev.conllu", "train.conllu")
     gold = read(str(source))
     raw, words = read_surface(gold).text(), gold.n_tokens
-    cut = words_per_second(load("en-tokens"), raw.encode(), format="raw")
+    cut = words_per_second(load("en-tokens"), raw.encode(), layout=Layout("raw"))
     rows = [["en-tokens", f"{cut:,.0f}"]]
     with tempfile.TemporaryDirectory() as folder:
         tagged = Path(folder) / "tagged.conllu"
         run(turbotag("predict", "en", source, "-o", tagged))
         for name in stages("en")[1:]:
             rows.append([name, f"{words_per_second(load(name), str(tagged)):,.0f}"])
-    whole = words_per_second(load("en"), raw.encode(), format="raw")
+    whole = words_per_second(load("en"), raw.encode(), layout=Layout("raw"))
     rows.append(["**all, text to CoNLL-U**", f"{whole:,.0f}"])
     return table(["stage", "words a second"], rows) + (
         f"\n\nEWT's training part, {words:,} words: raw text for the first stage and the whole, "
