@@ -157,7 +157,8 @@ def load(setting: Setting) -> str:
             f"{clients} client{'s' * (clients > 1)}, {span:.0f} s: {tally.words / span:,.0f} words "
             f"a second; the server had {used / span:.2f} of the machine's CPUs, and gave "
             f"{tally.statuses[200] / used:.0f} answers, {tally.words / used:,.0f} words, for each "
-            "CPU second. Its memory, MB, at the start and each tenth of the time: "
+            f"CPU second: {1000 * used / tally.statuses[200]:.1f} CPU ms an answer. "
+            "Its memory, MB, at the start and each tenth of the time: "
             + ", ".join(f"{m:.0f}" for m in memory)
             + "."
         )

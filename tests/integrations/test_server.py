@@ -1,5 +1,6 @@
 """The server as programs use it: its JSON, UDPipe's verbs, limits, bad input, how it ends."""
 
+import contextlib
 import email.mime.multipart
 import email.mime.nonmultipart
 import email.policy
@@ -11,17 +12,24 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import turbotag
 from tests.cli.processes import DEMO, TURBOTAG, one_sentence, run_new
 from tests.integrations.serving import Server
+from turbotag.corpus.formats import CONLLU
+from turbotag.corpus.reader import from_bytes
+from turbotag.integrations.service import pieces
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+from turbotag.integrations.server import _bind
+
 TEXT = "Ada flew to Oslo. She didn't like it."
 
 
@@ -207,6 +215,7 @@ def test_udpipes_parameters(server, method):
         ("/api/annotate", b'{"text": "Ada.", "model": "sl-parse"}', 400, "the parser reads tags"),
         ("/api/annotate", b'{"text": "1 x", "format": "conllu"}', 400, "expected 10 columns"),
         ("/api/annotate", b" " * 100_001, 413, "larger than 100,000 bytes"),
+        ("/api/annotate", b" " * 10_000_000, 413, "larger than 100,000 bytes"),
         ("/api/explain", b'{"conllu": "", "word": 1}', 400, "is empty"),
         ("/api/explain", b'{"conllu": "x", "word": true}', 400, "'word' is no whole number"),
         ("/api/explain", b'{"word": 1}', 400, "the field 'conllu' is missing"),
@@ -218,6 +227,39 @@ def test_bad_input_is_answered_in_a_sentence(server, path, body, status, message
     assert message in answer["error"]
     assert "\n" not in answer["error"]
     assert "Traceback" not in answer["error"]
+
+
+def test_sentences_that_are_too_long(server):
+    """What a parser would need minutes for, and nothing could stop: 30 kB were enough."""
+    words = "".join(f"{i}\tAda" + "\t_" * 8 + "\n" for i in range(1, 402)) + "\n"
+    told = "a sentence has 401 words: here it may have 400"
+    asked = [
+        ("/api/annotate", {"text": words, "format": "conllu"}),
+        ("/api/explain", {"conllu": words, "word": 1}),
+    ]
+    for path, body in asked:
+        assert server.post(path, body) == (400, {"error": told})
+    for kind, data in (
+        ("conllu", words),
+        ("horizontal", "Ada " * 401),
+        ("vertical", "Ada\n" * 401),
+    ):
+        form = urllib.parse.urlencode({"data": data, "input": kind, "parser": ""})
+        heading = {"content-type": "application/x-www-form-urlencoded"}
+        status, _, answer = server.send("POST", "/process", form, heading)
+        assert (status, answer.decode()) == (400, told + "\n")
+
+
+def test_pieces_are_of_few_words():
+    sentence = "".join(f"{i}\tAda" + "\t_" * 8 + "\n" for i in range(1, 301)) + "\n"
+    block = from_bytes(("# a\n" + sentence * 5 + "1\tb" + "\t_" * 8 + "\n\n").encode(), "-", CONLLU)
+    found = [*pieces(block)]
+    assert [np.diff(piece.sentences).tolist() for piece in found] == [
+        [300] * 2,
+        [300] * 2,
+        [300, 1],
+    ]
+    assert b"".join(piece.buf.tobytes() for piece in found) == block.buf.tobytes()
 
 
 def test_odd_texts(server):
@@ -248,7 +290,7 @@ def test_closed_connections(server):
     """Half a request, a request whose client goes away, a chunked one that is too large."""
     head = b"POST /api/annotate HTTP/1.1\r\nHost: x\r\n"
     whole = json.dumps({"text": TEXT * 20}).encode()
-    chunks = b"Transfer-Encoding: chunked\r\n\r\n" + (b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 4
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n" + (b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 99
     for sent in (
         b"POST /api",
         head + b"Content-Length: 90\r\n\r\n{",
@@ -257,8 +299,11 @@ def test_closed_connections(server):
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.sendall(sent)
     with socket.create_connection(("127.0.0.1", server.port)) as client:
-        client.sendall(head + chunks)
+        client.sendall(head + chunks + b"0\r\n\r\n")
         assert b" 413 " in client.recv(1 << 16)
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(head + b"Content-Length: 99999999999\r\n\r\n" + b" " * 100)
+        assert b" 413 " in client.recv(1 << 16)  # nobody waits for 100 GB
     assert server.post("/api/annotate", {"text": TEXT})[0] == 200
 
 
@@ -322,6 +367,13 @@ def test_what_is_being_worked_on_is_finished(number):
     assert made.process.returncode == 128 + number
     assert made.log[-1] == f"turbotag: {'interrupted' if number == signal.SIGINT else 'terminated'}"
     assert not any("Traceback" in line for line in made.log)
+
+
+def test_answers_are_sent_at_once():
+    """A socket that does not say that it is of TCP has no TCP_NODELAY from asyncio: answers on a
+    connection that is kept took 40 ms more."""
+    with contextlib.closing(_bind("127.0.0.1", 0)) as bound:
+        assert bound.proto == socket.IPPROTO_TCP
 
 
 def test_killed_and_started_again():

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from turbotag.corpus.export import as_json, spell
 from turbotag.corpus.formats import CONLLU
 from turbotag.corpus.reader import Block, from_bytes, read
+from turbotag.corpus.rules import LONGEST
 from turbotag.errors import DataError, UsageError, did_you_mean
 from turbotag.models.gold import Layout
 from turbotag.models.model import Output
@@ -21,7 +24,10 @@ from turbotag.report.draw_svg import frame, hues, picture
 from turbotag.report.drawing import Drawing, read_drawings
 from turbotag.report.explain import explain
 
-STEP = 20  # sentences between looks at the clock
+STEP = 20  # sentences between looks at the clock, at most
+WORDS = 2 * LONGEST  # and words: a parser takes the square of a sentence's length, or more
+
+TAGGED = "1\tAda\tAda\tPROPN\tNNP\t_\t_\t_\t_\t_\n2\tsings\tsing\tVERB\tVBZ\t_\t_\t_\t_\t_\n\n"
 
 
 class TooLong(Exception):
@@ -60,10 +66,12 @@ class Service:
     def warm(self) -> None:
         """Load the kernels, so that the first request need not wait."""
         later = Deadline(time.monotonic() + 3600.0)
-        for name in self.models:
-            with contextlib.suppress(UsageError):  # of a parser that needs tags
-                found = self.annotate(name, "Ada sings.", RAW, True, later)
-                self.explain(name, found["sentences"][0]["conllu"], 1, None, 1, later)
+        for name, found in self.models.items():
+            with contextlib.suppress(UsageError):  # of a parser, which needs tags
+                self.annotate(name, "Ada sings.", RAW, True, later)
+            sentences = self.annotate(name, TAGGED, "conllu", True, later)["sentences"]
+            self.explain(name, sentences[0]["conllu"], 1, None, 1, later)
+            [*annotated(found, TAGGED.encode(), "conllu", later, marginals=False)]
 
     def find(self, name: str | None) -> tuple[str, Pipeline]:
         """A model by its name; the default without one."""
@@ -123,6 +131,7 @@ class Service:
         """Explanations of a word of a sentence, with the `top` heaviest features of each."""
         name, found = self.find(model)
         block = read(conllu.encode("utf-8", "replace"), "conllu")
+        check_lengths(block)
         deadline.check()
         out = []
         for e in explain(found, block, 0, [word], against):
@@ -148,18 +157,27 @@ def annotated(
 ) -> Iterator[Block]:
     """What is sent as blocks of CoNLL-U, annotated some sentences at a time."""
     for block in blocks_of(found, data, Layout(format)):
+        check_lengths(block)
         for piece in pieces(block):
             deadline.check()
             made = annotate(found, piece, found.extractor, Output(marginals=marginals))
             yield from_bytes(made, piece.path, piece.format)
 
 
+def check_lengths(block: Block) -> None:
+    """Refuse a sentence whose analysis nothing could end in time. Running text is cut before."""
+    longest = int(np.diff(block.sentences).max(initial=0))
+    if longest > LONGEST:
+        raise DataError(f"a sentence has {longest:,} words: here it may have {LONGEST}")
+
+
 def pieces(block: Block) -> Iterator[Block]:
-    """A block of CoNLL-U cut after every STEP sentences."""
-    data = block.buf.tobytes()
-    begin = 0
-    for s in range(STEP, block.n_sentences, STEP):
-        end = data.index(b"\n\n", int(block.line_ends[block.sentences[s] - 1])) + 2
-        yield from_bytes(data[begin:end], block.path, block.format)
-        begin = end
+    """A block of CoNLL-U cut after every STEP sentences, or WORDS words."""
+    data, cuts = block.buf.tobytes(), block.sentences.tolist()
+    begin = first = 0  # byte and sentence where the next piece begins
+    for s in range(1, block.n_sentences):
+        if s - first == STEP or cuts[s + 1] - cuts[first] > WORDS:
+            end = data.index(b"\n\n", int(block.line_ends[cuts[s] - 1])) + 2
+            yield from_bytes(data[begin:end], block.path, block.format)
+            begin, first = end, s
     yield from_bytes(data[begin:], block.path, block.format)
