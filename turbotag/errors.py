@@ -35,6 +35,11 @@ class ArgumentError(UsageError, TypeError):
     """An argument of the wrong kind or with an unknown name; a TypeError too, as in all Python."""
 
 
+class NotTrainedError(UsageError, ValueError, AttributeError):
+    """Something was asked of a model before it was trained; as scikit-learn's NotFittedError, so
+    that `hasattr(crf, "classes_")` is False."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the known one that is most like it, if any is."""
     from difflib import get_close_matches

@@ -1,6 +1,7 @@
 """turbotag.CRF as programs written for sklearn-crfsuite and scikit-learn use it."""
 
 import inspect
+import itertools
 import math
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import turbotag
+from turbotag.corpus.lists import attributes
 from turbotag.errors import ArgumentError, DataError, TurbotagError, UsageError
 
 WORDS = [
@@ -178,6 +180,22 @@ def test_label_costs():
             turbotag.CRF(**params).fit(same, labels)
 
 
+def test_label_costs_count_where_labels_are_many():
+    """Above 100 labels, candidate lists would leave the costs out: the whole chain is trained."""
+    words = [[f"w{i}", "x"] for i in range(110)]
+    labels = [[f"L{i:03d}", "A" if i % 3 else "B"] for i in range(110)]
+    usual, costly = (
+        turbotag.Tagger("pos", loss="softmax-margin", epochs=2, label_cost=cost).fit(words, labels)
+        for cost in ({"A": 1.0}, {"B": 5.0})
+    )
+    assert "lists" not in usual.model.header
+    assert len(usual.model.labels) == 112
+    weights = [t.model.weights[:, t.model.labels.index("B")].sum() for t in (usual, costly)]
+    assert weights[1] > weights[0]
+    with pytest.raises(UsageError, match="label-cost is for models without --candidates"):
+        turbotag.Tagger("pos", label_cost={"B": 5.0}, candidates=10)
+
+
 def test_cross_validation_with_weights():
     selection = pytest.importorskip("sklearn.model_selection")
     params = {"sample_weight": np.ones(len(MANY))}
@@ -234,22 +252,108 @@ def test_held_out_data():
     [
         ({"algorithm": "arow"}, "'arow' is not here"),
         ({"algorithm": "lbfsg"}, "lbfsg"),
-        ({"min_freq": 3}, "min_freq is for CRFsuite"),
-        ({"num_memories": 9}, "stop_gap and max_iterations"),
-        ({"linesearch": "Backtracking"}, "linesearch is for CRFsuite"),
+        ({"variance": 1.0}, "variance is for CRFsuite"),
+        ({"trainer_cls": dict}, "trainer_cls is for CRFsuite"),
         ({"pa_type": 2}, "only 1 is there"),
         ({"averaging": False}, "only True is there"),
         ({"c1": 0.1, "algorithm": "ap"}, "c1 is 0.1"),
         ({"c1": -0.1}, "l1"),
         ({"c2": 0.0}, "c2 is 0.0"),
         ({"c2": 1.0, "C": 1.0}, "give one of them"),
-        ({"model_filename": "m.crfsuite"}, "joblib"),
         ({"max_iterations": 0}, "epochs is 0"),
     ],
 )
 def test_refuses_what_has_no_meaning_here(params, message):
     with pytest.raises(UsageError, match=message):
         turbotag.CRF(**params).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"num_memories": 9}, "num_memories is for CRFsuite, and left out: training ends at"),
+        ({"epsilon": 1e-5}, "stop_gap and max_iterations say when"),
+        ({"linesearch": "Backtracking"}, "linesearch is for CRFsuite"),
+        ({"algorithm": "l2sgd", "calibration_eta": 0.1}, "no learning rate"),
+    ],
+)
+def test_how_crfsuite_searches_is_left_out_with_a_warning(params, message):
+    with pytest.warns(UserWarning, match=message):
+        crf = turbotag.CRF(**params).fit(X, LABELS)
+    assert crf.predict(X).tolist() == LABELS
+
+
+def test_rare_features_get_no_weights():
+    crf = turbotag.CRF(min_freq=2).fit(X, LABELS)
+    every = turbotag.CRF().fit(X, LABELS)
+    assert 0 < crf.num_attributes_ < every.num_attributes_
+    counts = Counter(name for s in X for token in s for name, _ in attributes(token))
+    assert {*crf.attributes_} == {name for name, n in counts.items() if n >= 2}
+    with pytest.raises(UsageError, match="min_freq is for features of your own"):
+        turbotag.CRF(min_freq=2).fit(WORDS, LABELS)
+
+
+def test_numbers_of_numpy():
+    """As the distributions of a random search draw them."""
+    drawn = {"c1": np.float64(0.1), "c2": np.float64(0.05), "max_iterations": np.int64(9)}
+    crf = turbotag.CRF(**drawn).fit(X, LABELS)
+    assert turbotag.CRF(c1=0.1, c2=0.05, max_iterations=9).fit(X, LABELS).certificate_ == (
+        crf.certificate_
+    )
+    assert turbotag.Tagger(C=np.float32(0.5), epochs=np.int32(3)).fit(WORDS, LABELS).predict(WORDS)
+
+
+def test_the_tagger_answers_as_that_of_python_crfsuite(crf):
+    tagger = crf.tagger_
+    assert tagger.labels() == crf.classes_
+    assert tagger.tag(X[0]) == LABELS[0]
+    every = [[*path] for path in itertools.product(crf.classes_, repeat=len(X[0]))]
+    chances = [tagger.probability(path) for path in every]
+    assert sum(chances) == pytest.approx(1.0)
+    assert every[int(np.argmax(chances))] == LABELS[0]
+    for label in crf.classes_:
+        summed = sum(p for path, p in zip(every, chances, strict=True) if path[1] == label)
+        assert tagger.marginal(label, 1) == pytest.approx(summed)
+    info = tagger.info()
+    assert info.transitions == crf.transition_features_
+    assert info.state_features == crf.state_features_
+    assert [*info.attributes] == crf.attributes_
+    assert info.header["num_attrs"] == str(crf.num_attributes_)
+    tagger.set(X[2])
+    assert tagger.tag() == LABELS[2]
+    with pytest.raises(DataError, match="the labels are B-LOC"):
+        tagger.marginal("B-X", 0)
+    with pytest.raises(DataError, match="tokens, but given are 1"):
+        tagger.probability(["O"])
+    with pytest.raises(UsageError, match="no sentence is set"):
+        turbotag.CRF().fit(X, LABELS).tagger_.tag()
+
+
+def test_the_log_of_a_training(crf):
+    assert crf.training_log_.last_iteration["num"] == crf.training_log_[-1]["epoch"]
+    assert crf.training_log_.iterations[0]["loss"] == crf.training_log_[0]["primal"]
+
+
+def test_a_file_of_the_model(crf, tmp_path):
+    name = str(tmp_path / "crf.model")
+    made = turbotag.CRF(model_filename=name).fit(X, LABELS)
+    assert made.modelfile.name == name
+    assert turbotag.CRF(model_filename=name).predict(X).tolist() == LABELS
+    assert turbotag.Tagger.load(name).predict(X) == LABELS
+    assert crf.modelfile.name is None
+    (tmp_path / "again.model").write_bytes(crf.modelfile.bytes)
+    assert turbotag.Tagger.load(str(tmp_path / "again.model")).predict(X) == LABELS
+    (tmp_path / "their.crfsuite").write_bytes(b"lCRF\x00\x01" + bytes(40))
+    with pytest.raises(DataError, match=r"their\.crfsuite"):
+        turbotag.CRF(model_filename=str(tmp_path / "their.crfsuite")).predict(X)
+
+
+def test_what_is_not_there_before_fit():
+    crf = turbotag.CRF()
+    assert not hasattr(crf, "classes_")
+    assert not hasattr(crf, "state_features_")
+    with pytest.raises(ValueError, match="not trained"):
+        crf.predict(X)
 
 
 def test_refuses_bad_data(crf):
@@ -406,4 +510,4 @@ def test_has_all_that_sklearn_crfsuite_has():
     assert ours[: len(wanted)] == wanted
     public = {n for n in dir(theirs) if not n.startswith("_")} - {"get_metadata_routing"}
     requests = {n for n in public if n.endswith("_request")}  # of scikit-learn's metadata routing
-    assert public - requests <= {*dir(turbotag.CRF().fit(X, LABELS)), "modelfile"}
+    assert public - requests <= {*dir(turbotag.CRF().fit(X, LABELS))}

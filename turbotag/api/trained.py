@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.errors import UsageError
+from turbotag.errors import NotTrainedError
 from turbotag.models.shipped import find
 from turbotag.optim.trace import Trace
 from turbotag.training import options
@@ -29,7 +29,8 @@ class Trained:
 
     def _take(self, task: str, given: dict[str, Any]) -> None:
         """given: options of `turbotag train` and parameters of the algorithm, by name."""
-        self.task, self.options = task, options.named(task, given)
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        self.task, self.options = task, options.named(task, plain)
         self._local = threading.local()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -41,7 +42,8 @@ class Trained:
 
     def _fitted(self) -> Any:
         if self.model is None:
-            raise UsageError(f"this {type(self).__name__} is not trained: call fit or load first")
+            name = type(self).__name__
+            raise NotTrainedError(f"this {name} is not trained: call fit or load first")
         return self.model
 
     def _extractor(self) -> Any:

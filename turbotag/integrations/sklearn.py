@@ -7,15 +7,24 @@ Nothing here imports scikit-learn: an estimator is an object with `fit`, `get_pa
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from turbotag.api.tagger import Tagger, Tokens
+from turbotag.api.tagger import Tokens
 from turbotag.corpus import lists
-from turbotag.errors import ArgumentError, UsageError, did_you_mean
+from turbotag.errors import ArgumentError, NotTrainedError, UsageError, did_you_mean
+from turbotag.integrations.crfsuite import (
+    ModelFile,
+    SequenceTagger,
+    TrainingLog,
+    by_name,
+    frequent,
+)
 
 Labels = Sequence[Sequence[str]]
 
@@ -28,24 +37,24 @@ TRANSLATED = {
     "ap": ("perceptron", "perceptron"),
 }
 CONVEX = ("lbfgs", "l2sgd")
-OWN_STOP = "training here ends at a proven gap: stop_gap and max_iterations say when"
 REFUSED = {
-    "min_freq": "every feature has weights here; leave out rare ones when you make features",
-    "num_memories": OWN_STOP,
-    "epsilon": OWN_STOP,
-    "period": OWN_STOP,
-    "delta": OWN_STOP,
-    "linesearch": OWN_STOP,
-    "max_linesearch": OWN_STOP,
-    "calibration_eta": "sdca has no learning rate",
-    "calibration_rate": "sdca has no learning rate",
-    "calibration_samples": "sdca has no learning rate",
-    "calibration_candidates": "sdca has no learning rate",
-    "calibration_max_trials": "sdca has no learning rate",
     "variance": "AROW is not among the algorithms here",
     "trainer_cls": "there is no trainer beside the estimator here",
-    "model_filename": "CRFsuite's model files cannot be read; save the estimator by joblib, or "
-    "crf.tagger_.save(path), and load that by turbotag.load",
+}
+# what says how CRFsuite looks for the minimum, and changes nothing of what it is
+OWN_STOP = "training ends at a proven gap: stop_gap and max_iterations say when"
+NO_RATE = "the optimizer has no learning rate"
+LEFT_OUT = {
+    **dict.fromkeys(
+        ("num_memories", "epsilon", "period", "delta", "linesearch", "max_linesearch"), OWN_STOP
+    ),
+    **dict.fromkeys(
+        (
+            *("calibration_eta", "calibration_rate", "calibration_samples"),
+            *("calibration_candidates", "calibration_max_trials"),
+        ),
+        NO_RATE,
+    ),
 }
 # parameters of `pa`, and the values that its step min{c, loss / |gradient|^2} stands for
 PASSIVE_AGGRESSIVE = {"pa_type": 1, "error_sensitive": True, "averaging": True}
@@ -67,7 +76,9 @@ class CRF:
     scikit-learn need not be installed.
 
     `crf.tagger_` is the trained `turbotag.Tagger`, whose `save` writes what `turbotag predict`
-    reads; `crf.training_log_` has a dict for each pass: epoch, seconds, primal, dual, gap, dev.
+    reads, with the verbs of `pycrfsuite.Tagger` (`tag`, `set`, `probability`, `marginal`,
+    `labels`, `info`); `crf.training_log_` has a dict for each pass: epoch, seconds, primal, dual,
+    gap, dev.
 
     Parameters of sklearn-crfsuite come first, in its order; None is the default.
 
@@ -84,10 +95,16 @@ class CRF:
     - all_possible_states, all_possible_transitions: accepted; every feature always has a weight
       for every label here, and so has every pair of labels.
     - pa_type, error_sensitive, averaging: accepted with CRFsuite's defaults only.
+    - min_freq: features that the training data have less often get no weights. (CRFsuite counts
+      a feature for each label apart.)
+    - num_memories, epsilon, period, delta, linesearch, max_linesearch, calibration_...: left out,
+      with a warning: they say how CRFsuite looks for the minimum, not where it is.
     - verbose: show a line for each pass on standard error.
+    - model_filename: `fit` writes the model there, as `crf.tagger_.save` does; a CRF that was not
+      trained reads it from there.
     - keep_tempfiles: accepted; there are no such files.
     - gamma: AROW's there, weight of the cost in the loss here.
-    - all others are refused, with the reason.
+    - variance, trainer_cls: refused, with the reason.
 
     Parameters of turbotag:
 
@@ -197,10 +214,14 @@ class CRF:
         X, y = _with_tokens(X, y)
         own = lists.weighed(X, y, sample_weight)
         n = sum(own[2]) or len(own[0])
-        tagger = Tagger("pos", calibration=False, **self._options(n))
+        tagger = SequenceTagger("pos", calibration=False, **self._options(n))
+        if self.min_freq:
+            X = frequent(X, self.min_freq)
         dev = None if X_dev is None or y_dev is None else _with_tokens(X_dev, y_dev)
-        self.tagger_ = tagger.fit(X, y, dev, self.verbose, sample_weight=sample_weight)
-        self.training_log_ = list(tagger.history)
+        tagger.fit(X, y, dev, self.verbose, sample_weight=sample_weight)
+        self.tagger_, self.training_log_ = tagger, TrainingLog(tagger.history)
+        if self.model_filename:
+            tagger.save(self.model_filename)
         return self
 
     def _options(self, n: float) -> dict[str, Any]:
@@ -244,6 +265,9 @@ class CRF:
         for name, reason in REFUSED.items():
             if getattr(self, name):
                 raise UsageError(f"{name} is for CRFsuite: {reason}")
+        for name, reason in LEFT_OUT.items():
+            if getattr(self, name) is not None:
+                warnings.warn(f"{name} is for CRFsuite, and left out: {reason}", stacklevel=4)
         for name, value in PASSIVE_AGGRESSIVE.items():
             if getattr(self, name) not in (None, value):
                 raise UsageError(f"{name} is {getattr(self, name)!r}: only {value!r} is there")
@@ -284,10 +308,17 @@ class CRF:
 
     # ---- Inspection ------------------------------------------------------------------------------
 
-    def _fitted(self) -> Tagger:
+    def _fitted(self) -> SequenceTagger:
         if not hasattr(self, "tagger_"):
-            raise UsageError("this CRF is not trained: call fit first")
+            if not self.model_filename or not Path(self.model_filename).is_file():
+                raise NotTrainedError("this CRF is not trained: call fit first")
+            self.tagger_ = SequenceTagger.load(self.model_filename)
         return self.tagger_
+
+    @property
+    def modelfile(self) -> ModelFile:
+        """`name` is that of the file, if one was given, `bytes` what a file of the model has."""
+        return ModelFile(self.model_filename, getattr(self, "tagger_", None))
 
     @property
     def _model(self) -> Any:
@@ -322,14 +353,12 @@ class CRF:
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:
         """{(feature, label): weight}, those that are not 0."""
-        return _weights(
-            self._model.weights[: self.num_attributes_], self.attributes_, self.classes_
-        )
+        return self._fitted().info().state_features
 
     @property
     def transition_features_(self) -> dict[tuple[str, str], float]:
         """{(label, next label): weight}, those that are not 0."""
-        return _weights(self._model.trans, self.classes_, self.classes_)
+        return by_name(self._model.trans, self.classes_, self.classes_)
 
 
 def _names() -> list[str]:
@@ -358,9 +387,3 @@ def _each(X: Any, predict: Any) -> np.ndarray:
     for i, found in zip(kept, predict([X[i] for i in kept]), strict=True):
         out[i] = found
     return out
-
-
-def _weights(W: np.ndarray, rows: list[str], labels: list[str]) -> dict[tuple[str, str], float]:
-    """The weights that are not 0, by the names of their row and column."""
-    found = zip(*(index.tolist() for index in np.nonzero(W)), W[W != 0.0].tolist(), strict=True)
-    return {(rows[r], labels[k]): weight for r, k, weight in found}

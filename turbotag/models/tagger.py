@@ -250,6 +250,10 @@ class Tagger(Stored):
             total += self.triple[path[:-2], path[1:-1], path[2:]].sum()
         return float(total)
 
+    def log_partition(self, scores: np.ndarray) -> float:
+        """log of the sum over all label sequences of one sentence of the exp of their scores."""
+        return float(self._inference.log_partition(self.theta(scores), *self.mask, 1.0))
+
     def tag(self, block: Block, extractor: Extractor | None = None) -> np.ndarray:
         """(tokens,) int32 labels of a block."""
         return self.viterbi(self.scores(block, extractor), block.sentences)

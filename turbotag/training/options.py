@@ -142,6 +142,8 @@ class TaggerOptions(TrainingOptions):
             )
         if self.label_cost and self.candidates:
             raise UsageError("--label-cost is for models without --candidates")
+        if self.label_cost and self.task == "lemma":
+            raise UsageError("--label-cost is for tags, and those of lemmas are edit scripts")
         for weight in self.sentence_weights:
             within("the weight of a sentence", weight, LEAST_COST, MOST_COST)
         if self.sentence_weights and self.fit.params.get("dual") == "exact":
@@ -152,7 +154,8 @@ class TaggerOptions(TrainingOptions):
         if self.candidates is not None:
             return self.candidates
         many = n_labels > MANY_LABELS and self.order < 2 and self.task not in SPAN_TASKS
-        return CANDIDATES if many and not self.init else 0
+        # costs of labels are in the loss of the whole chain: lists would leave them out
+        return CANDIDATES if many and not self.init and not self.label_cost else 0
 
 
 @dataclass(frozen=True)
