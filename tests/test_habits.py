@@ -1,5 +1,6 @@
-"""What contributors rely on: `make help`, one version everywhere, `make pythons`."""
+"""What contributors rely on: `make help`, one version everywhere, `make pythons`, plain words."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -87,3 +88,15 @@ def test_pythons_that_are_missing_are_skipped_and_failures_told(monkeypatch, cap
         "Python 3.12: FAILED",
         "Python 3.13: skipped, as it is not installed",
     ]
+
+
+PRONOUN = re.compile(r"(Those|Its|It|They|More of it|All of it|Of)\b")
+
+
+def test_docstrings_open_with_what_they_are_about():
+    """A reader who has not seen the code knows no noun that a pronoun could stand for."""
+    for path in (ROOT / "turbotag").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                text = ast.get_docstring(node) or ""
+                assert not PRONOUN.match(text), f"{path}: {text}"

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 
 class Arguments(TypedDict, total=False):
-    """Those of all models."""
+    """What every model can be told."""
 
     template: str | None
     gazetteers: dict[str, str] | None
@@ -37,7 +37,7 @@ class Arguments(TypedDict, total=False):
 
 
 class TaggerArguments(Arguments, total=False):
-    """Those of taggers."""
+    """What a tagger can be told."""
 
     label_cost: dict[str, float] | None
     scheme: str | None
@@ -49,7 +49,7 @@ class TaggerArguments(Arguments, total=False):
 
 
 class ParserArguments(Arguments, total=False):
-    """Those of parsers."""
+    """What a parser can be told."""
 
     decoder: str | None
     multi_root: bool | None

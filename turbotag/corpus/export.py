@@ -47,7 +47,7 @@ class Spelled:
 
     @property
     def spans(self) -> Iterator[tuple[int, int, str]]:
-        """Those that span tags form: entities, or chunks."""
+        """The spans that span tags form, entities or chunks: (start, end, type)."""
         for name in ("ner", "chunk", "tag"):
             tags = [str(w.get(name, "O")) for w in self.words]
             strings = sorted(set(tags))
@@ -194,7 +194,7 @@ class Export:
         return "\n".join(rows) + "\n\n"
 
     def _conllu(self, sentence: Spelled) -> str:
-        """Of columns: those that CoNLL-U has, and the others in MISC."""
+        """A sentence in CoNLL-U: columns that CoNLL-U has in their places, all others in MISC."""
         lines = []
         for word in sentence.words:
             row = ["_"] * len(CONLLU.columns)

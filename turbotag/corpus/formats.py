@@ -125,7 +125,7 @@ def _blank_separated(line: str) -> list[str]:
 
 
 def _body(lines: _Lines) -> _Lines:
-    """Those lines that tell the format best: no comments, if there are others, and no marks of
+    """The lines that tell the format best: no comments, if there are other lines, and no marks of
     documents."""
     marked = [(n, s) for n, s in lines if _blank_separated(s)[0] != "-DOCSTART-"] or lines
     return (

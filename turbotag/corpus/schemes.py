@@ -55,7 +55,7 @@ class Spans:
         return set(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
 
     def without(self, tokens: np.ndarray) -> Spans:
-        """Those spans that hold none of some tokens, given in order."""
+        """The spans that hold none of these tokens, which are given in rising order."""
         kept = np.searchsorted(tokens, self.start) == np.searchsorted(tokens, self.end, "right")
         return Spans(self.start[kept], self.end[kept], self.type[kept])
 

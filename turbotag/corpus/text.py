@@ -73,7 +73,7 @@ class _Written:
     heading: str = "# newdoc\n# newpar\n"
 
     def conllu(self, text: str, spans: list[Span], offset: int, cutter: Cutter) -> bytes:
-        """More of it."""
+        """The next spans of the text as CoNLL-U."""
         lines: list[str] = []
         for (_, _, ends), sentences in zip(spans, cutter(text, spans, offset), strict=True):
             for sentence, cut in sentences:

@@ -36,8 +36,9 @@ class Blocks(NamedTuple):
 
 @dataclass
 class Report:
-    """Of a round: (instance, block gap, value) of the last step; gain: n times what the dual gains
-    but for its quadratic term; linear, square: W'd and |d|^2 of the change d of the weights."""
+    """What a round did: (instance, block gap, value) of the last step; gain: n times what the dual
+    gains but for its quadratic term; linear, square: W'd and |d|^2 of the change d of the weights.
+    """
 
     last: tuple[int, float, float]
     gain: float
@@ -121,7 +122,7 @@ class Shard:
         return losses, rewards
 
     def weights_of_duals(self) -> np.ndarray:
-        """Its part of w(alpha)."""
+        """The part of w(alpha) that the dual variables of this shard make."""
         W = np.zeros_like(self.V)
         _weights(self.data, self.own, 1.0 / (self.lam * self.n), self.duals.mu, W)
         return W

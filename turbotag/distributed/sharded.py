@@ -77,7 +77,7 @@ class ShardedSDCA(DualOptimizer):
         self.rises: list[float] = []  # of the dual, in each round of the last epoch
 
     def _all(self, method: str, *arguments: Any) -> list[Any]:
-        """The same call of all shards."""
+        """Call a method of all shards with the same arguments."""
         return self.engine.call(method, [arguments] * self.S)
 
     def epoch(self) -> None:

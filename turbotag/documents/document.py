@@ -106,7 +106,7 @@ class Span(Sequence[Token]):
 
     @property
     def text(self) -> str:
-        """Its words, with one blank where white space is between them."""
+        """The words of the span, with one blank where white space stands between them."""
         pieces: list[str] = []
         at = self.start_char
         for token in self.tokens:
@@ -153,7 +153,7 @@ class Sentence(Sequence[Token]):
         return self.tokens[-1].end
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it for JSON."""
+        """The sentence as a dict, for JSON."""
         return {
             "text": self.text,
             "start": self.start,
@@ -187,12 +187,12 @@ class Document(Sequence[Sentence]):
 
     @property
     def tokens(self) -> list[Token]:
-        """Those of all sentences."""
+        """The tokens of all sentences."""
         return [t for s in self.sentences for t in s.tokens]
 
     @property
     def entities(self) -> list[Entity]:
-        """Those of all sentences."""
+        """The entities of all sentences."""
         return [e for s in self.sentences for e in s.entities]
 
     @overload
@@ -206,7 +206,8 @@ class Document(Sequence[Sentence]):
         return len(self.sentences)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it for JSON: the text, and the sentences with tokens, multiwords and entities."""
+        """The document as a dict, for JSON: the text, and its sentences with tokens, multiwords and
+        entities."""
         return {"text": self.text, "sentences": [s.to_dict() for s in self.sentences]}
 
     def to_json(self, indent: int | None = None) -> str:

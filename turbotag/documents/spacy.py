@@ -27,7 +27,7 @@ class Unit:
 
     @property
     def word(self) -> Token:
-        """Of several words, the one whose head is another token."""
+        """The word that stands for the token: of several, the one whose head is another token."""
         ids = {word.id for word in self.words}
         return next((w for w in self.words if w.head not in ids), self.words[0])
 

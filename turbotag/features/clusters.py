@@ -173,7 +173,7 @@ class Clusters(Resource):
 
 
 def _bits(n: int) -> int:
-    """Of a number below n."""
+    """How many bits a number below n needs."""
     return max(1, (n - 1).bit_length())
 
 

@@ -125,7 +125,7 @@ def word_table(
 
 
 def chosen_occurrences(occurrences: Occurrences, chosen: np.ndarray) -> Occurrences:
-    """Those of some sentences."""
+    """The occurrences of some sentences alone."""
     offsets, *rest = occurrences
     sizes = np.diff(offsets)
     kept = np.repeat(chosen, sizes)

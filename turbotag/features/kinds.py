@@ -14,7 +14,7 @@ KINDS: dict[str, type[Resource]] = {"gazetteers": Gazetteer, "clusters": Cluster
 
 
 def read_resources(files: dict[str, dict[str, Any]]) -> list[Resource]:
-    """Those of files, by kind and by name."""
+    """The resources that files hold; files: paths by kind and by name."""
     return [
         cls.read(name, path)
         for entry, cls in KINDS.items()
@@ -23,8 +23,8 @@ def read_resources(files: dict[str, dict[str, Any]]) -> list[Resource]:
 
 
 def kept_resources(old: list[Resource], new: list[Resource]) -> list[Resource]:
-    """Those of a model to go on from, and new ones; a new gazetteer of the same name takes the
-    place of an old one, but other clusters would change what the model's weights mean."""
+    """The resources of a model to go on from, and new ones; a new gazetteer takes the place of an
+    old one of the same name, but other clusters would change what the model's weights mean."""
     for r in old:
         for other in new:
             same = (r.kind, r.name) == (other.kind, other.name)
@@ -53,7 +53,7 @@ def resource_arrays(resources: list[Resource]) -> Arrays:
 
 
 def load_resources(header: dict[str, Any], arrays: Arrays) -> list[Resource]:
-    """Those that a model's header names; ValueError if their arrays are damaged."""
+    """The resources that a model's header names; ValueError if their arrays are damaged."""
     return [
         cls.load(name, {a: arrays[f"{cls.prefix}.{name}.{a}"] for a in cls.layout})
         for entry, cls in KINDS.items()

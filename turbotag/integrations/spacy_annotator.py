@@ -113,8 +113,8 @@ class Annotator:
 
 
 def _sentences(doc: Doc) -> list[Words]:
-    """Its sentences, as they are if it has any, else cut by the rules for running text. White space
-    is no word."""
+    """The sentences of a Doc, as they are if it has any, else cut by the rules for running text.
+    White space is no word."""
     if doc.has_annotation("SENT_START"):
         found = [[t.i for t in sentence if not t.is_space] for sentence in doc.sents]
     else:
@@ -179,7 +179,7 @@ def _label(word: Token) -> str:
 
 
 def _heads(n: int, sentences: list[Words], found: Document) -> list[int]:
-    """Of each of n tokens, how far away its head is; below 0 as spaCy has it, modulo 2^64. White
+    """How far away the head of each of n tokens is; below 0 as spaCy has it, modulo 2^64. White
     space hangs on the token before it, at the start of a Doc on the first word."""
     first = sentences[0][0]
     away = [first - i if i < first else -1 for i in range(n)]

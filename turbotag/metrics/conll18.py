@@ -90,7 +90,7 @@ class Aligned(Counts):
 
     @property
     def accuracy(self) -> float | None:
-        """Of the aligned items."""
+        """The share of the aligned items that are right."""
         return self.correct / self.aligned if self.aligned else None
 
     def as_dict(self) -> dict[str, float]:

@@ -86,7 +86,8 @@ def _places(name: str, shared: dict[str, str], stored: Any) -> dict[str, str]:
 def _wanted(
     stage: dict[str, Any], shared: dict[str, str], entries: Entries, names: bool
 ) -> dict[str, str]:
-    """Those that are to be read of a stage; ValueError if they are not as they should be."""
+    """The arrays to be read of a stage, by their names in the file; ValueError if they are not as
+    they should be."""
     if stage["kind"] not in KINDS:
         raise ValueError(f"a stage is a {stage['kind']!r:.20}")
     places = _places(stage["name"], shared, entries)

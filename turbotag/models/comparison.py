@@ -35,7 +35,7 @@ class Comparison(Protocol):
 
     @property
     def score(self) -> Any:
-        """Of metrics: it has as_dict, and `main`, the number to choose by."""
+        """A score of the package metrics: it has as_dict, and `main`, the number to choose by."""
 
     def details(self) -> Details: ...
 

@@ -49,7 +49,7 @@ class Classifier(NamedTuple):
 
 
 def classifier(arrays: dict[str, np.ndarray], stage: str, classes: list[str]) -> Classifier:
-    """Of the arrays of a stage."""
+    """The classifier that the arrays of a stage hold."""
     keys, weights = unpacked(arrays, stage, len(classes))
     return Classifier(KeyTable.of(keys), weights)
 

@@ -148,8 +148,9 @@ class Fitting:
         return sorted(found)
 
     def lists(self, block: Block, learning: bool = False) -> Lists:
-        """Of the words of a block: the scripts that form and part of speech were seen with, or all
-        that fit the form; learning: both, so that each is learned against the others."""
+        """Candidate scripts of the words of a block: those that form and part of speech were seen
+        with, or all that fit the form; learning: both, so that each is learned against the
+        others."""
         pairs = _pairs(block)
         if len(self.remembered) > MOST_FORMS:
             self.remembered.clear()

@@ -91,7 +91,7 @@ class Model(Protocol):
         annotated beside gold; None if the gold block has it not."""
 
     def held_out(self, gold: Source, layout: Layout) -> tuple[dict[str, Items], Block]:
-        """Its answers on a gold file by kind, for calibration."""
+        """The answers of the model on a gold file by kind, for calibration."""
 
     def set_calibration(self, found: dict[str, Any]) -> None:
         """Take probabilities as `found`, an entry of the header, says."""

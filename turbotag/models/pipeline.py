@@ -70,7 +70,7 @@ class Pipeline:
 
     @property
     def extractor(self) -> list[Any]:
-        """Those of the present thread."""
+        """The extractors of all models, for the present thread."""
         if not hasattr(self._local, "extractors"):
             self._local.extractors = self.new_extractor()
         found: list[Any] = self._local.extractors

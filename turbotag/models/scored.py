@@ -59,7 +59,7 @@ class SecondOrder:
 
     @cached_property
     def beliefs(self) -> np.ndarray:
-        """Of the candidate arcs: approximate, and they may not even be a distribution."""
+        """Beliefs of the candidate arcs: approximate probabilities, which may not even sum to 1."""
         mu = np.empty(self.theta.size)
         second_order.marginals(self.theta, self.domain, self.parser.beta, mu)
         return mu[: self.parts.heads.size]

@@ -297,7 +297,7 @@ class ExactDual:
             problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
 
     def steps(self, visits: Visits, W: np.ndarray, dual: float, shrunk: Shrunk = None) -> float:
-        """As of CompactDual, without a threshold."""
+        """The same as CompactDual.steps, without a threshold."""
         first, draws, weights, gaps = visits
         for t, (coin, uniform) in enumerate(draws.tolist()):
             i = int(first[t]) if first.size else draw(weights, coin, uniform)

@@ -150,7 +150,7 @@ def _read(path: Source, format: str | None) -> Block:
 
 
 def _drawings(block: Block) -> tuple[list[Drawing], bool]:
-    """Its sentences, and whether they have entity tags."""
+    """The sentences of a block to draw, and whether they have entity tags."""
     shown = Conll.WORD, Conll.UPOS, Conll.XPOS, Conll.DEPREL
     words, upos, xpos, labels = map(block.strings, shown)
     tags = upos if _filled(upos) else xpos

@@ -93,7 +93,7 @@ def _stages(model: Model | Pipeline, block: Block) -> Iterator[tuple[Any, Any, B
 
 
 def _explainers(model: Any, extractor: Any, block: Block) -> list[Explainer]:
-    """Those of the decisions that a model makes."""
+    """What explains the decisions that a model makes, one for each kind of decision."""
     if isinstance(model, Tagger):
         return [Tags(model, extractor, block)]
     return explain_trees.explainers(model, extractor, block) if isinstance(model, Parser) else []

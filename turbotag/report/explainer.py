@@ -51,7 +51,7 @@ class Explainer:
         self.of, self.values, self.forms = of, known, forms_of(block)
 
     def explain(self, t: int, against: str | None) -> Iterator[Explanation]:
-        """Of word t, counted from 0; nothing if there is no other structure."""
+        """The explanation of word t, counted from 0; none if there is no other structure."""
         raise NotImplementedError
 
     def _same(self, chosen: str, against: str | None, t: int) -> None:
@@ -67,7 +67,8 @@ class Explainer:
         found: list[tuple[str, tuple, float]],
         chances: dict[str, float],
     ) -> Explanation:
-        """Of word t, counted from 0; chosen and other: the values of all words."""
+        """The explanation of word t, counted from 0; chosen and other: the values of all words in
+        the two structures."""
         features = [Feature(name, at, self._part(at), weight) for name, at, weight in found]
         features.sort(key=lambda f: -abs(f.weight))
         changes = [

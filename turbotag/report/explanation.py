@@ -58,7 +58,7 @@ class Explanation:
     words: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it for JSON."""
+        """The explanation as a dict, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:

@@ -136,7 +136,7 @@ def parser_features(parser: Parser, label: str | None, n: int, block: Block) -> 
 def _arcs(
     parser: Parser, scanner: Scanner, matrix: np.ndarray, block: Block, of_trees: bool
 ) -> list[Arcs]:
-    """Of each sentence the arcs of the best tree, or all candidates."""
+    """The arcs of the best tree of each sentence, or all its candidate arcs."""
     cuts = block.sentences.tolist()
     spans = list(zip(cuts, cuts[1:], strict=False))
     if of_trees:

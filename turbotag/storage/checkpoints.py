@@ -44,7 +44,8 @@ def sha256(block: Block) -> str:
 
 
 def content(source: Source | dict[str, str] | None) -> Any:
-    """Of a file its sha256, of several theirs; of a name that is no file, the name."""
+    """What stands for a source in a checkpoint: the sha256 of a file, or of each of several; a name
+    that is no file stands for itself."""
     if isinstance(source, dict):
         return {name: content(path) for name, path in source.items()}
     if isinstance(source, bytes):

@@ -39,13 +39,13 @@ class Arcs(NamedTuple):
 
 
 class Nonprojective(NamedTuple):
-    """All dependency trees."""
+    """All dependency trees, with crossing arcs or without."""
 
     single_root: bool
 
 
 class Projective(NamedTuple):
-    """Those without crossing arcs."""
+    """Dependency trees without crossing arcs."""
 
     single_root: bool
 

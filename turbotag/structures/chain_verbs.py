@@ -26,7 +26,7 @@ class Order1(NamedTuple):
 
 
 class Order2(NamedTuple):
-    """Those of a second-order chain."""
+    """Label sequences of a second-order chain: its mask, as in structures/chain2."""
 
     allowed: np.ndarray
     start: np.ndarray

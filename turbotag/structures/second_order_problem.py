@@ -110,8 +110,8 @@ class SecondOrderProblem(ArcProblem):
         self._arrange()
 
     def tally(self) -> dict[str, Any]:
-        """Of the oracle calls since the last time: how many losses were negative, the mean number
-        of rounds, and how many calls ended before the beliefs had settled."""
+        """Counts of the oracle calls since the last time: how many losses were negative, the mean
+        number of rounds, and how many calls ended before the beliefs had settled."""
         calls, negative, rounds, unsettled = self._tally.tolist()
         self._tally[:] = 0.0
         return {

@@ -94,7 +94,7 @@ def weights_of(options: Any, learnt: np.ndarray) -> dict[str, Any]:
 
 
 def _shortened(fit: Fit) -> Fit:
-    """The same for a share of the data."""
+    """The same fit with limits for a share of the data."""
     calls, seconds = fit.max_oracle_calls, fit.max_seconds
     return replace(
         fit,

@@ -155,7 +155,7 @@ def check_columns(options: ParserOptions, scanner: Scanner) -> None:
 
 
 def old_stages(old: Parser, texts: dict[str, str], echo: Echo) -> dict[str, OldStage]:
-    """Those of a parser to go on from that the new one will have too."""
+    """The stages of a parser to go on from that the new parser will have too."""
     had = old.header["templates"]
     echo(f"going on from a parser of {old.header['data']['name']}")
     for stage in [s for s in had if s in texts]:

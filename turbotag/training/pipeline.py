@@ -100,7 +100,7 @@ def read_treebank(source: Source) -> Block:
 
 
 def chosen_stages(options: PipelineOptions, block: Block) -> list[str]:
-    """Those that are asked for, or all that the data can teach, in order."""
+    """The stages that are asked for, or all that the data can teach, in order."""
     able = {"tokenize": True, "parse": bool(block.filled(Conll.HEAD).any())}
     for column in COLUMNS:
         at = block.format.index(column)

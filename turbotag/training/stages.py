@@ -391,7 +391,7 @@ def tree_scorer(setup: Setup, task: ArcTask, bank: Treebank, gold: Block) -> Tre
 
 
 def stages(options: ParserOptions, trace: Trace) -> list[Stage]:
-    """Those of a training, in their order."""
+    """The stages of a training, in their order."""
     before: list[Stage] = [Supertags()] if options.supertags else []
     if options.prune:
         before.append(Pruning())

@@ -67,7 +67,7 @@ class Setup:
         return self.corpus.strings
 
     def continuing(self, old: Tagger, echo: Echo) -> Setup:
-        """The same with weights that are changes of another model's."""
+        """This setup with weights that are changes of another model's."""
         assert isinstance(self.problem, ChainProblem)
         kept = continue_tagger(old, self.labels, self.problem.order, self.features.keys)
         kept.begin(self.problem)

@@ -39,7 +39,7 @@ class Treebank:
         return self.sentences.size - 1
 
     def words(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of sentence i: what the templates read, and the heads."""
+        """What the templates read of sentence i, and its heads."""
         a, b = self.sentences[i], self.sentences[i + 1]
         return self.matrix[a:b], self.heads[a:b]
 
@@ -143,7 +143,7 @@ class Candidates:
     gold_found: int
 
     def of(self, bank: Treebank, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those of sentence i of the treebank that they are of."""
+        """The candidate arcs of sentence i of the treebank: (cuts, heads)."""
         a, b = bank.sentences[i], bank.sentences[i + 1]
         first = self.cuts[a]
         return self.cuts[a : b + 1] - first, self.heads[first : self.cuts[b]]
