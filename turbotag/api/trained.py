@@ -75,7 +75,7 @@ class Trained:
 
     @classmethod
     def load(cls, name: str) -> Any:
-        """From a model file, or a shipped model by name."""
+        """The model of a file, or a shipped model by name."""
         self = cls()
         self.model = self.kind.load(find(name))
         self.task = self.model.header["task"]

@@ -82,7 +82,7 @@ def names(text: str | None, option: str = "--columns") -> tuple[str, ...] | None
 
 
 def pairs(items: Iterable[str], option: str) -> dict[str, str]:
-    """NAME=FILE options as a dictionary."""
+    """The values of a NAME=FILE option as a dictionary."""
     out = {}
     for item in items:
         name, equals, value = item.partition("=")

@@ -80,7 +80,7 @@ class Exchange:
         self.g = g_table(int(min(TABLE, self.N.sum() + 1)))
 
     def put(self, classes: np.ndarray) -> None:
-        """Let words be in these classes."""
+        """Put the words into these classes."""
         self.classes = classes
         self.N = class_counts(self.data, classes, int(classes.max()) + 1)
         self.Nt, self.rows, self.columns = self.N.T.copy(), self.N.sum(axis=1), self.N.sum(axis=0)

@@ -171,6 +171,6 @@ def read_vectors(path: str) -> tuple[list[str], np.ndarray]:
 
 
 def _write(output: str, words: list[str], paths: list[str]) -> None:
-    """The whole file, or none."""
+    """Write `word<TAB>path` lines: the whole file, or none of it."""
     lines = [f"{word}\t{path or '0'}\n" for word, path in zip(words, paths, strict=True)]
     store.write_atomically(output, "".join(lines).encode())

@@ -92,7 +92,7 @@ def _cheapest(T, own, N, Nt, rows, columns, alive, g):
 
 @njit(cache=True, nogil=True)
 def _merge(N, g):
-    """The pairs of `merges`; N is changed."""
+    """(C - FIXED - 1, 2) pairs of classes in the order in which they are merged; N is changed."""
     C = N.shape[0]
     Nt, rows, columns = N.T.copy(), N.sum(axis=1), N.sum(axis=0)
     alive, own, T = np.ones(C, np.bool_), np.empty(C), np.zeros((C, C))

@@ -160,7 +160,7 @@ class Export:
         self.columns: list[str] = []
 
     def text(self, block: Block) -> bytes:
-        """The next block."""
+        """The next block in the format asked for."""
         if self.kind == "conllu" and block.format.name == "conllu":
             return block.buf.tobytes()
         write = getattr(self, f"_{self.kind}")
@@ -218,7 +218,7 @@ class Export:
 
 
 def _filled(sentences: list[Spelled]) -> list[str]:
-    """What the words have, in the order of CoNLL-U."""
+    """Names of the fields that any word has, in the order of CoNLL-U."""
     seen = dict.fromkeys(name for s in sentences for w in s.words for name in w)
     order = ["text", *(RENAMED.get(c, c) for c in CONLLU.columns), *seen]
     left_out = ("id", "misc", "start", "end", "probabilities", "entity_probability")

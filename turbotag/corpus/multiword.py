@@ -31,7 +31,7 @@ class Script(NamedTuple):
 
     @classmethod
     def of(cls, form: str, words: list[str]) -> Script:
-        """That of a token and its words."""
+        """The script that makes its words of a token."""
         if "".join(words).lower() == form.lower() and len(words) > 1:
             return cls(tuple(len(form) - end for end in accumulate(map(len, words[:-1]))))
         first, *rest = (word.lower() for word in words)
@@ -95,7 +95,7 @@ class Splitter:
         return cls(scripts)
 
     def written(self) -> bytes:
-        """As JSON."""
+        """The splitter as JSON, which `read` takes."""
         return json.dumps(self.scripts, ensure_ascii=False).encode()
 
     def _find(self, endings: Iterable[str]) -> Script | None:

@@ -303,7 +303,7 @@ def _check_ids(block: Block) -> None:
 
 
 def _check_skipped(raw: bytes, fmt: Format, path: str, line: int) -> None:
-    """A multiword range or an empty node."""
+    """Refuse an ID that is neither a multiword range nor that of an empty node."""
     fields = raw.split(b"\t")
     if len(fields) != len(fmt.columns):
         fields = re.split(rb"[ \t]+", raw.strip(b" \t"))

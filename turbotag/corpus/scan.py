@@ -133,7 +133,7 @@ def split_tabs(buf, begin, end, trim, field_start, field_end, field):
 
 @njit(cache=True, nogil=True)
 def split_blanks(buf, begin, end, field_start, field_end, field):
-    """The same for the fields between runs of blanks and tabs."""
+    """Split a line into the fields between runs of blanks and tabs."""
     opened = -1
     for q in range(begin, end + 1):
         outside = q == end or buf[q] == SPACE or buf[q] == TAB

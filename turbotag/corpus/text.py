@@ -97,7 +97,7 @@ class _Written:
 
 
 def by_rules(text: str, spans: list[Span], offset: int) -> Iterator[Iterable[tuple[str, bool]]]:
-    """The cutter of this module."""
+    """The cutter by the rules of corpus/rules."""
     for start, end, _ in spans:
         yield (
             ("".join(conllu_lines(s, offset)), cut) for s, cut in cut_sentences(text, start, end)

@@ -70,7 +70,7 @@ class Edits:
         return Column(joined, np.arange(len(joined)))
 
     def _misc(self) -> Iterator[Replacement]:
-        """What the notes change."""
+        """Replacements of MISC by what the notes add to it."""
         strings, ids = self._all_notes()
         if len(self.block.format.columns) == 8:
             ends = self.block.line_ends[self._tokens]

@@ -115,7 +115,7 @@ class Shard:
         changes.forget(self.kept)
 
     def full_pass(self) -> tuple[np.ndarray, np.ndarray]:
-        """(losses, rewards) of its instances at the present weights; block gaps are refreshed."""
+        """(losses, rewards) of this shard at the present weights; block gaps are refreshed."""
         losses, rewards = np.empty(self.own.size), np.empty(self.own.size)
         _full_pass(self.data, self.own, self.V, self.duals, losses, rewards)
         self.sampler.fill(self.duals.gaps[self.own])
@@ -134,7 +134,7 @@ class Shard:
         return self.V
 
     def gaps(self) -> float:
-        """The sum of its block gaps, each as last seen."""
+        """The sum of the block gaps of this shard, each as last seen."""
         return float(self.duals.gaps[self.own].sum())
 
 
@@ -207,7 +207,7 @@ def _retreat(data, t, touched, duals, before, mine):
 
 @kernel
 def _full_pass(data, own, W, duals, losses, rewards):
-    """As certify_dual of optim/certificate."""
+    """The full pass of certify_dual (optim/certificate) over the instances of one shard."""
     memory = scratch(data.parts)
     for m in range(own.size):
         i = own[m]

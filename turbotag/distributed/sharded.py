@@ -91,7 +91,7 @@ class ShardedSDCA(DualOptimizer):
         self.updates += self.problem.n
 
     def _round(self, number: int) -> float:
-        """All shards once; what the dual gains."""
+        """One round of all shards; returns what the dual gains."""
         sigma = float(self.sigma[0])
         done: list[tuple[Report, list[Piece]]] = self._all("round", number, sigma)
         reports, pieces = [report for report, _ in done], [piece for _, piece in done]

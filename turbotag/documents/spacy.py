@@ -74,7 +74,7 @@ def morph(feats: dict[str, str]) -> str:
 
 
 def _given(words: list[Token | None]) -> dict[str, bool]:
-    """Which fields any word has."""
+    """The fields that any word has."""
     return {
         name: any(w is not None and getattr(w, name) not in (None, {}) for w in words)
         for name in ("upos", "xpos", "lemma", "feats", "head", "ner")

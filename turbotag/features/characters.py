@@ -65,7 +65,7 @@ class Alphabet:
         self.lower = np.arange(0x110000, dtype=np.uint32)
 
     def learn(self, codes: np.ndarray) -> None:
-        """Look up the code points that are new."""
+        """Look up the properties of code points that are new."""
         new = codes[self.classes[codes] == 255]
         for code in set(new.tolist()):
             self.classes[code] = _class(chr(code))

@@ -66,7 +66,7 @@ class Clusters(Resource):
 
     @classmethod
     def of(cls, name: str, words: list[str], paths: list[str]) -> Clusters:
-        """Words, all different, and the path of each."""
+        """Clusters of words, all different, given the path of each."""
         different = sorted(set(paths))
         at = {path: n for n, path in enumerate(different)}
         values = np.array([at[path] for path in paths], np.uint64)

@@ -83,7 +83,7 @@ def quantize(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dequantize(q: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """float32 weights."""
+    """The float32 weights that `quantize` made eight bits of."""
     rows = np.atleast_2d(q)
     if q.dtype != np.int8 or scales.dtype != np.float32 or scales.shape != (rows.shape[0],):
         raise ValueError(f"weights are {q.shape} {q.dtype} with {scales.shape} scales")

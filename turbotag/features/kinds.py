@@ -37,14 +37,14 @@ def kept_resources(old: list[Resource], new: list[Resource]) -> list[Resource]:
 
 
 def resource_names(resources: list[Resource]) -> dict[str, list[str]]:
-    """Entries of a model's header."""
+    """The names of resources, as a model's header has them."""
     return {
         entry: [r.name for r in resources if isinstance(r, cls)] for entry, cls in KINDS.items()
     }
 
 
 def resource_arrays(resources: list[Resource]) -> Arrays:
-    """Arrays of a model file."""
+    """The arrays of resources, as a model file has them."""
     return {
         f"{r.prefix}.{r.name}.{array}": values
         for r in resources

@@ -76,7 +76,7 @@ def name_of(column: str) -> str:
 
 
 def depth_of(column: str) -> int:
-    """4 for cluster4, 0 for cluster."""
+    """How many bits of a path a column reads: 4 for cluster4, 0, which is all, for cluster."""
     match = _COLUMN.fullmatch(column)
     digits = match[1].lstrip("abcdefghijklmnopqrstuvwxyz") if match else ""
     return int(digits or 0)

@@ -90,7 +90,7 @@ class ConventionScore(Attachment):
         return self.right_roots / max(1, self.sentences)
 
     def as_dict(self) -> dict[str, object]:
-        """All but types and lengths."""
+        """The scores for JSON, without those by type and by length."""
         return {
             "convention": self.convention,
             **super().as_dict(),

@@ -36,7 +36,7 @@ class Calibration:
 
     @property
     def probability(self) -> float:
-        """Mean of all."""
+        """The mean probability of all answers."""
         return sum(b.count * b.probability for b in self.bins) / max(1, self.count)
 
     @property

@@ -63,7 +63,7 @@ class Supertagger:
     values: np.ndarray
 
     def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n, supertags) of a sentence."""
+        """(n, supertags) scores of the words of a sentence."""
         return self.classifier.scores(*scanner.supertag_keys(matrix))
 
     def fill(self, matrix: np.ndarray, sentences: np.ndarray, scanner: Scanner) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def tag_items(tagger: Tagger, gold: Corpus) -> dict[str, Items]:
-    """Tags, and entities if the tags are spans."""
+    """A tagger's answers with their probabilities: tags, and entities if the tags are spans."""
     sentences, (strings, ids) = gold.block.sentences, _in_scheme(tagger, gold)
     scores = tagger.scores(gold.block)
     tags = tagger.viterbi(scores, sentences)
@@ -55,7 +55,7 @@ def tag_items(tagger: Tagger, gold: Corpus) -> dict[str, Items]:
 
 
 def tree_items(parser: Parser, gold: Block) -> dict[str, Items]:
-    """Heads, and labels if there are any."""
+    """A parser's answers with their probabilities: heads, and labels if there are any."""
     scanner, right_heads = parser.extractor, trees.read_heads(gold)
     matrix, cuts = parser.matrix(gold, scanner), gold.sentences.tolist()
     slices = [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]

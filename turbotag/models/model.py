@@ -82,7 +82,7 @@ class Model(Protocol):
     def compare(
         self, gold: Source, layout: Layout, strict: bool = False, probabilities: bool = False
     ) -> Comparison:
-        """What the model says of a gold file, beside that."""
+        """The answers of the model beside those of a gold file."""
 
     def compare_blocks(
         self, gold: Block, predicted: Block, strict: bool = False

@@ -80,7 +80,7 @@ def sentence_of(block: Block, s: int) -> Block:
 def _in_order(
     model: Model | Pipeline, blocks: Iterator[Block], output: Output, threads: int
 ) -> Iterator[tuple[bytes, Block]]:
-    """Results in the order of the blocks."""
+    """Annotated blocks, in the order of the blocks that were read."""
     local = threading.local()
 
     def work(block: Block) -> tuple[bytes, Block]:

@@ -22,7 +22,7 @@ PIPELINES = {"en-pos": ("en-upos", "en-xpos")}  # those that are not all stages 
 
 @cache
 def files() -> dict[str, Path]:
-    """The models that are installed."""
+    """The files of the models that are installed, by name."""
     folders = [SHIPPED]
     for point in entry_points(group=GROUP):
         module = point.load()
@@ -32,7 +32,7 @@ def files() -> dict[str, Path]:
 
 
 def shipped() -> list[str]:
-    """Their names."""
+    """The names of the models that are installed."""
     return list(files())
 
 

@@ -62,7 +62,7 @@ class Cut:
     probabilities: np.ndarray | None = None
 
     def notes(self) -> list[str]:
-        """What is noted of each token."""
+        """What MISC notes of each token."""
         notes = [GLUED if glued else "" for glued in self.glued.tolist()]
         if self.probabilities is None:
             return notes

@@ -84,7 +84,7 @@ class Explanation:
         return "\n".join(lines)
 
     def name(self, value: str) -> str:
-        """A value; a head with its word."""
+        """A value as text: a head as its number and its word."""
         if self.of != "head":
             return value
         return f"{value} {self.words[int(value) - 1]}" if value != "0" else "0 (the root)"

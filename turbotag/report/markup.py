@@ -57,7 +57,7 @@ def html(text: object) -> str:
 
 
 def document(title: str, body: Iterable[str]) -> str:
-    """A whole file."""
+    """A whole HTML file."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -198,7 +198,7 @@ def _lock(file: IO[Any], name: str) -> bool:
 
 
 def _is_device(path: str) -> bool:
-    """Whether it cannot be renamed over: a device or a pipe."""
+    """Whether a path is a device or a pipe, over which no file can be renamed."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
@@ -283,7 +283,7 @@ def _check(
 
 
 def kind(path: str) -> str:
-    """Which kind of model a file holds."""
+    """The kind of model that a file holds."""
     header, _ = load_file(path, None, ("",))
     return str(header["kind"])
 

@@ -80,7 +80,7 @@ def _entry(name: str, told: Any, start: int) -> Entry:
 
 
 def _read(f: Steady, buffer: Any) -> Any:
-    """Fill a buffer."""
+    """Fill a buffer from the file; ValueError if the file ends before."""
     view = memoryview(buffer).cast("B")
     while len(view):
         n = f.readinto(view)

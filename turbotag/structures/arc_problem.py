@@ -80,7 +80,7 @@ class ArcProblem(CompiledProblem):
         return self.n_rows, 1
 
     def anchor(self, W: np.ndarray) -> None:
-        """From now on, weights are changes of these."""
+        """Take weights for changes of W, the anchor, from now on."""
         self.trees = self.data = self.trees._replace(anchor=all_scores(self.trees, W))
 
     def work(self) -> np.ndarray:

@@ -92,7 +92,7 @@ def _automata(eu, ev, es, eg, p, mu_u, mu_v, mu_s, mu_g):
 
 @njit(cache=True, nogil=True)
 def _automata_log(u, v, s_all, g_all, p, mu_u, mu_v, mu_s, mu_g):
-    """The same on logarithms, for scores that exponentials cannot hold."""
+    """`_automata` computed with logarithms, for scores whose exponentials overflow."""
     n, longest = p.cuts.size - 1, 1
     for k in range(2, 2 * n + 2):
         longest = max(longest, p.first[k + 1] - p.first[k])

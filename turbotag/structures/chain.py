@@ -348,7 +348,7 @@ def _tables(scores, allowed, start, end):
 
 @njit(cache=True, nogil=True)
 def argmax(scores, allowed, start, end, labels):
-    """The best sequence's score, and it into labels (T,)."""
+    """The score of the best sequence, which is written into labels (T,)."""
     u, trans, first, last = _tables(scores, allowed, start, end)
     return viterbi(u, trans, first, last, labels)
 

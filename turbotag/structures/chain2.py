@@ -272,7 +272,7 @@ def indicator(labels, K, stats):
 
 @njit(cache=True, nogil=True)
 def argmax(scores, allowed, start, end, labels):
-    """The best sequence's score, and it into labels (T,)."""
+    """The score of the best sequence, which is written into labels (T,)."""
     K = start.size
     T = length(scores, K)
     first = T * K + K * K

@@ -72,7 +72,7 @@ def marginals(scores, allowed, start, end, beta, mu, log_mu):
 
 @njit(cache=True, nogil=True)
 def _marginals_by_logs(scores, allowed, start, end, beta, mu, log_mu):
-    """The same in the log domain, for scores of any size."""
+    """`marginals` computed with logarithms, for scores of any size."""
     fwd, bwd, emit, step, log_z = log_messages(scores, allowed, start, end, beta)
     T, K = fwd.shape
     for t in range(T):
@@ -102,7 +102,7 @@ def _log_soft_max(values):
 
 @njit(cache=True, nogil=True)
 def gold(labels, K, mu, log_mu):
-    """One label sequence."""
+    """The clique marginals of one label sequence, and their logarithms."""
     T = labels.size
     mu[:] = 0.0
     for t in range(T):

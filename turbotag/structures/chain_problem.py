@@ -78,7 +78,7 @@ class ChainProblem(CompiledProblem):
         return self.n_attributes + self.n_shared // self.K, self.K
 
     def anchor(self, W: np.ndarray) -> None:
-        """From now on, weights are changes of these."""
+        """Take weights for changes of W, the anchor, from now on."""
         words = np.empty((self.labels.size, self.K))
         for i, (a, b) in enumerate(zip(self.sentences[:-1], self.sentences[1:], strict=True)):
             words[a:b] = self.scores(i, W)[: (b - a) * self.K].reshape(b - a, self.K)

@@ -70,7 +70,7 @@ class LinearizedProblem:
         return 0.5 * lam * problem.sq_norm(W) + total / problem.n
 
     def linearize(self, W: np.ndarray) -> None:
-        """From now on, with the tangents at these weights."""
+        """Take the tangents at these weights from now on."""
         for i in range(self.original.n):
             self.target(i, self.without_cost(i, W)[1])
 

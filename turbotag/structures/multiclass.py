@@ -48,7 +48,7 @@ def entropy(scores, K, beta):
 
 @njit(cache=True, nogil=True)
 def argmax(scores, K, labels):
-    """The sum of the best labels' scores, and the labels (T,)."""
+    """The sum of the scores of the best labels, which are written into labels (T,)."""
     T = scores.size // K
     u, value = scores.reshape(T, K), 0.0
     for t in range(T):

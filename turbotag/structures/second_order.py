@@ -223,7 +223,7 @@ def _root_shift(odds):
 
 
 def argmax(scores: np.ndarray, domain: Domain, heads: np.ndarray) -> float:
-    """The score of the best tree that was found, and it into heads (n,)."""
+    """The score of the best tree that was found, which is written into heads (n,)."""
     return best_tree(scores, domain, heads)[0]
 
 

@@ -175,7 +175,7 @@ class BoundProblem(SecondOrderProblem):
         CompiledProblem.__init__(self, data, self.beta, self.gamma)
 
     def hold(self, W: np.ndarray) -> None:
-        """From now on, the splits that the rounds end with at these weights."""
+        """Keep the splits that the rounds end with at these weights, from now on."""
         splits, cuts = np.empty(self.data.split_cuts[-1]), self.data.split_cuts
         for i in range(self.n):
             _, pi, _ = self.oracle(i, W)

@@ -242,7 +242,7 @@ def _log_heads(a, j, k, low):
 
 @njit(cache=True, nogil=True)
 def _logarithmic(theta, single_root, mu):
-    """The same steps on logarithms, for scores that are hundreds apart.
+    """The elimination of `marginals` on logarithms, for scores that are hundreds apart.
 
     Slower by 6 times at 10 words, 70 at 50.
     """

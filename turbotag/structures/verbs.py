@@ -100,7 +100,7 @@ def gold(data, i, z):  # type: ignore[no-untyped-def]
 
 @verb
 def cost(data, i, mu):  # type: ignore[no-untyped-def]
-    """p'mu + q."""
+    """The expected cost of the stats mu: p'mu + q."""
 
 
 @verb
@@ -111,7 +111,7 @@ def reward(data, i, theta, mu):  # type: ignore[no-untyped-def]
 
 @verb
 def norm_sq(data, i, d):  # type: ignore[no-untyped-def]
-    """|F_i d|^2."""
+    """|F_i d|^2: the squared length of a direction d of the parts, in the space of weights."""
 
 
 @verb
@@ -138,14 +138,14 @@ def mixture_step(data, i, mu, nu, gap, curvature, search):  # type: ignore[no-un
 
 
 class Smooth(NamedTuple):
-    """A loss with sums over structures."""
+    """A loss with a sum over structures: beta < inf."""
 
     beta: float
     gamma: float
 
 
 class Hinge(NamedTuple):
-    """A loss with maxima: beta = inf."""
+    """A loss with a maximum over structures: beta = inf."""
 
     beta: float
     gamma: float

@@ -55,14 +55,14 @@ class WeightedProblem(CompiledProblem):
         return getattr(self.__dict__["original"], name)
 
     def anchor(self, W: np.ndarray) -> None:
-        """From now on, weights are changes of these."""
+        """Take weights for changes of W, the anchor, from now on."""
         self.original.anchor(W)
         self.data = self.data._replace(original=self.original.data)
 
     def infer(
         self, i: int, theta: np.ndarray, beta: float | None = None
     ) -> tuple[float, np.ndarray]:
-        """beta: of the loss that is weighed."""
+        """As ChainProblem.infer; beta: that of the loss before it is weighed."""
         value, nu = self.original.infer(i, theta / self.weights[i], beta)
         return float(self.weights[i]) * value, nu
 

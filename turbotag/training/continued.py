@@ -42,7 +42,7 @@ class Continued:
     known: int
 
     def begin(self, problem: Problem) -> None:
-        """Let the weights of a problem be changes of these."""
+        """Let the weights of a problem be changes of the old model's weights."""
         rows = [self.weights[: self.n], self.weights[self.keys.size :]]
         problem.anchor(np.concatenate(rows))
         if problem.certified:

@@ -76,7 +76,7 @@ def _edited(edits: Edits) -> Block:
 
 
 def _tagger(block: Block, chosen: np.ndarray, column: str, asked: ParserOptions) -> Tagger:
-    """Trained on some sentences, with the resources of the parser."""
+    """A tagger trained on some sentences, with the resources of the parser."""
     options = tagger_options(
         "pos",
         sentences_text(block, chosen),

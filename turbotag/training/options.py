@@ -391,7 +391,7 @@ def _grouped(task: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def parser_defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """Chosen on dev data of four treebanks (docs/parser.md)."""
+    """Defaults of a parser, chosen on dev data of four treebanks (docs/parser.md)."""
     second_order = bool(given.get("parts"))
     # sdca certifies, but needs a log Z that is exact or an upper bound
     usual = "dca" if second_order and given.get("entropy") == "bethe" else "sdca"

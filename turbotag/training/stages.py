@@ -133,7 +133,7 @@ class Stage:
             self.apply(setup, self.fit(setup))
 
     def fit(self, setup: Setup) -> Arrays:
-        """Train; the arrays of the model file, packed."""
+        """Train the stage; returns its arrays as the model file has them, packed."""
         raise AssertionError("every stage has its own")
 
     def apply(self, setup: Setup, packed: Arrays) -> None:
@@ -245,7 +245,7 @@ class Supertags(Classes):
 
 
 class Labels(Classes):
-    """The labels of the gold arcs."""
+    """The stage that labels arcs, trained on the gold arcs."""
 
     name = "label"
     heading = "labels"
@@ -307,7 +307,7 @@ def indexed(
 
 
 class Pruning(Stage):
-    """A small model of tags that leaves a handful of heads a word."""
+    """The stage that prunes: a small model of tags that leaves each word a handful of heads."""
 
     name = "prune"
     heading = "pruning model"
@@ -351,7 +351,7 @@ class ArcScores(Stage):
         self.trace = trace
 
     def task(self, setup: Setup) -> ArcTask:
-        """The training problem."""
+        """The training problem of the stage."""
         options, bank, scanner = setup.options, setup.bank, setup.scanner
         arcs = candidates(bank, setup.pruner, scanner, True)
         setup.echo(arcs.report("training"))

@@ -85,7 +85,7 @@ class Setup:
         return weights if self.continued is None else self.continued.whole(weights)
 
     def tagger(self, header: dict[str, Any], weights: np.ndarray) -> Tagger:
-        """weights: those of `whole`."""
+        """A tagger with these weights, which `whole` made."""
         if self.listing:
             given = header, self.features.keys, weights.astype(np.float32)
             return self.listing.tagger(*given, self.extractor.resources, *(self.names or ()))

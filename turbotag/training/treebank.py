@@ -35,7 +35,7 @@ class Treebank:
 
     @property
     def n(self) -> int:
-        """Sentences."""
+        """The number of sentences."""
         return self.sentences.size - 1
 
     def words(self, i: int) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +48,7 @@ class Treebank:
         return zip(cuts, cuts[1:], strict=False)
 
     def keep(self, chosen: np.ndarray) -> Treebank:
-        """Only some of the sentences."""
+        """The treebank with some of its sentences only."""
         lengths = np.diff(self.sentences)
         words = np.repeat(chosen, lengths)
         sentences = np.concatenate([[0], np.cumsum(lengths[chosen])])
