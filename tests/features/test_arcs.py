@@ -1,4 +1,4 @@
-"""Arc templates and keys against plain Python that writes every feature out; the weight table."""
+"""Arc templates and keys against plain Python that writes every feature out."""
 
 import re
 
@@ -8,11 +8,19 @@ import pytest
 from tests.tree_oracles import trees
 from turbotag.corpus.reader import read
 from turbotag.errors import DataError
-from turbotag.features import arcs, templates
-from turbotag.features.arcs import ArcExtractor, Words, bucket, relations
-from turbotag.features.weights import BATCH, WeightTable
+from turbotag.features import arcs, compact, templates
+from turbotag.features.arc_kernels import (
+    DISTANCES,
+    NOWHERE,
+    arc_scores,
+    bucket,
+    class_scores,
+    relations,
+)
+from turbotag.features.arcs import ArcExtractor, Words
+from turbotag.features.weights import RowTable, WeightTable
 from turbotag.features.words import attribute
-from turbotag.structures.pruning import full
+from turbotag.structures.pruning import every, full
 
 COLUMNS = ("word", "lemma", "upos", "xpos", "feats")
 
@@ -247,7 +255,7 @@ def test_root_boundary_and_empty_values(tmp_path):
 
 
 def test_distance_buckets():
-    ends = arcs.DISTANCES
+    ends = DISTANCES
     for m in range(1, 60):
         for h in range(60):
             if h != m:
@@ -261,7 +269,7 @@ def test_relations_by_hand():
     # 2 heads 1, 3 and 5; 3 heads 4; 2 hangs on the root
     places = relations(np.array([2, 0, 2, 3, 2], np.int32))
     grand, left, right, first, last = places[1:].tolist()
-    none = -99
+    none = NOWHERE
     assert grand == [none, 0, none, 0, 2, 0]
     assert left == [none, none, none, 1, none, 3]
     assert right == [none, 3, none, 5, none, none]
@@ -356,95 +364,43 @@ def test_missing_column_is_named(tmp_path):
         Words(parsed).matrix(block(tmp_path, [[row("a")]]))
 
 
-# ---- The weight table ----------------------------------------------------------------------------
+# ---- Scores of blocks ----------------------------------------------------------------------------
 
 
-def slow_sums(table, keys, ends):
-    cuts = [0, *ends.tolist()]
-    return [
-        sum(table.get(k, 0.0) for k in keys[a:b].tolist())
-        for a, b in zip(cuts, cuts[1:], strict=False)
+def test_scores_of_a_block_are_sums_over_the_keys_of_each_sentence(tmp_path):
+    """Arcs by weights, and classes of words by rows, with and without a tree."""
+    rng = np.random.default_rng(3)
+    sentences = random_sentences(7, 12)
+    parsed = arcs.parse(PLAIN + BETWEEN + "m:upos g:upos l:upos\na:word z:word m:word dir\n", "t")
+    words = Words(parsed)
+    extractor = ArcExtractor(parsed, words)
+    data = block(tmp_path, sentences)
+    matrix, cuts = words.matrix(data), data.sentences
+    spans = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+    tree = np.concatenate([np.arange(b - a) for a, b in spans]).astype(np.int32)
+    arcs_of = [extractor.keys(matrix[a:b], *full(b - a)) for a, b in spans]
+    by_tree = [
+        extractor.keys(matrix[a:b], np.arange(b - a + 1), tree[a:b], tree[a:b]) for a, b in spans
     ]
+    seen = np.concatenate([keys for keys, _ in (*arcs_of, *by_tree)])
+    known = np.unique(compact.fold(rng.choice(seen, seen.size // 2)))
 
+    q = rng.integers(-127, 128, known.size).astype(np.int8)
+    table = WeightTable(known, q, np.array([1.3], np.float32))
+    expected = np.concatenate([table.sums(*found) for found in arcs_of])
+    found = arc_scores(matrix, cuts, *every(cuts), extractor.data, table.data)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
-def same_sums(known, weights, asked, ends):
-    table = WeightTable(known, weights.astype(np.float32))
-    assert table.lines.ctypes.data % 64 == 0
-    expected = slow_sums(
-        dict(zip(known.tolist(), weights.astype(np.float64).tolist(), strict=True)), asked, ends
-    )
-    np.testing.assert_allclose(table.sums(asked, ends), expected, rtol=1e-12, atol=1e-12)
-
-
-def random_keys(rng, n):
-    return np.frombuffer(rng.bytes(8 * n), np.uint64)
-
-
-def random_ends(rng, size, n):
-    """n ranges, many of them empty, that end at `size`."""
-    cuts = np.sort(rng.integers(0, size + 1, n))
-    cuts[::3] = cuts[np.minimum(np.arange(0, n, 3) + 1, n - 1)]
-    return np.append(np.sort(cuts), [size, size]).astype(np.int64)
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 10, 39, 40, 1000, 20000])
-def test_weights_against_a_dictionary(n):
-    rng = np.random.default_rng(n)
-    known = random_keys(rng, n)
-    weights = rng.normal(size=n).astype(np.float16)
-    weights[rng.random(n) < 0.1] = 0.0
-    unknown = random_keys(rng, n + 3)
-    asked = rng.permutation(np.concatenate([known, known[: n // 2], unknown]))
-    for size in (0, 1, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH, asked.size):
-        part = asked[:size]
-        same_sums(known, weights, part, random_ends(rng, part.size, 1 + part.size // 3))
-        same_sums(known, weights, part, np.arange(1, part.size + 1))
-
-
-@pytest.mark.parametrize("same", [0, 1, 0xFF0000FF, 0x000000FF, 0x81000005])
-def test_weights_whose_keys_share_one_bucket(same):
-    """And one tag: the bucket overflows into its neighbours, the last one into the first."""
-    rng = np.random.default_rng(same)
-    between = rng.permutation(np.arange(1, 201, dtype=np.uint64)) << np.uint64(8)
-    marks = (between | np.uint64(same)) << np.uint64(32)
-    known, unknown = marks[:100], marks[100:]
-    other_tags = known ^ (np.uint64(0x5A000000) << np.uint64(32))
-    asked = rng.permutation(np.concatenate([known, other_tags[50:], unknown]))
-    weights = rng.normal(size=100).astype(np.float16)
-    mixed = np.concatenate([known[:50], other_tags[50:]])
-    for keys in (known, known[:3], known[:8], mixed):
-        left = asked[~np.isin(asked >> np.uint64(32), keys >> np.uint64(32))]
-        same_sums(
-            keys,
-            weights[: keys.size],
-            rng.permutation(np.concatenate([keys, left, keys])),
-            random_ends(rng, left.size + 2 * keys.size, 40),
-        )
-
-
-def test_every_slot_and_tag_of_a_bucket():
-    """Seven keys of one bucket with all kinds of tags, among them those next to each other."""
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        between = rng.choice(np.arange(1, 1000), 12, replace=False).astype(np.uint64)
-        tags = rng.choice([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF], 12).astype(np.uint64)
-        keys = (tags << np.uint64(56)) | (between << np.uint64(40)) | np.uint64(4 << 32)
-        n = int(rng.integers(1, 10))
-        same_sums(keys[:n], np.arange(1.0, n + 1), keys, np.arange(1, 13))
-
-
-def test_nothing_to_sum():
-    none = np.zeros(0, np.uint64)
-    table = WeightTable(none, np.zeros(0, np.float32))
-    assert table.sums(none, np.zeros(0, np.int64)).size == 0
-    assert table.sums(none, np.zeros(4, np.int64)).tolist() == [0.0] * 4
-    some = np.array([3 << 32, 5 << 32, 3 << 32], np.uint64)
-    assert table.sums(some[:2], np.array([0, 1, 1, 2])).tolist() == [0.0] * 4
-    table = WeightTable(some[:1], np.array([0.5], np.float32))
-    assert table.sums(some, np.array([0, 2, 2, 3, 3])).tolist() == [
-        0.0,
-        0.5,
-        0.0,
-        0.5,
-        0.0,
-    ]
+    q = rng.integers(-127, 128, (known.size, 5)).astype(np.int8)
+    scales = rng.uniform(0.1, 2.0, known.size).astype(np.float32)
+    rows, weights = RowTable(known), compact.dequantize(q, scales)
+    expected = []
+    for keys, ends in by_tree:
+        each = rows.lookup(keys)
+        for a, b in zip([0, *ends], ends, strict=False):
+            total = np.zeros(5, np.float32)
+            for r in each[a:b][each[a:b] >= 0]:
+                total += weights[r]  # in this order, so that the bits are the same
+            expected.append(total)
+    found = class_scores(matrix, cuts, tree, True, extractor.data, *rows.data, q, scales)
+    np.testing.assert_array_equal(found, expected)

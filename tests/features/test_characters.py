@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turbotag.errors import DataError
@@ -30,6 +30,7 @@ def chunks(text):
     return [(m.start(), m.group()) for m in re.finditer(r"[^\s\u200b]+", text)]
 
 
+@settings(deadline=None)  # the first call may have to compile
 @given(TEXTS, st.booleans())
 def test_units(text, by_letter):
     _, _, found = units_of(text, by_letter)
@@ -41,6 +42,7 @@ def test_units(text, by_letter):
     assert found.starts[found.spaced].tolist() == [at for at, _ in chunks(text)]
 
 
+@settings(deadline=None)  # the first call may have to compile
 @given(TEXTS)
 def test_values(text):
     """A value is the same at two units if and only if what it stands for is."""
@@ -74,6 +76,7 @@ def test_kinds():
     assert len(set(kinds.values())) == len(kinds)
 
 
+@settings(deadline=None)  # the first call may have to compile
 @given(TEXTS, TEXTS)
 def test_segments_do_not_see_each_other(one, other):
     """Features of a piece of text are the same whatever stands around it."""

@@ -6,12 +6,19 @@ import pytest
 from tests.tree_oracles import EnumeratedTrees
 from turbotag.models.parser import DECODERS
 from turbotag.structures import projective, tree
-from turbotag.structures.pruning import WIDE, full, prune, with_gold
+from turbotag.structures.pruning import WIDE, chosen, every, full, prune, squares, with_gold
 
 LIMIT, RATIO = WIDE
 
 EVERY = pytest.mark.parametrize("decoder", DECODERS)
 ROOTS = pytest.mark.parametrize("single_root", [True, False], ids=["single", "multi"])
+
+
+def pruned(theta, decoder, single_root, *kept):
+    """(cuts, heads) of one sentence from the scores of all its arcs."""
+    n = int(theta.size**0.5)
+    sentences = np.array([0, n])
+    return prune(squares(theta, *full(n), sentences), sentences, decoder, single_root, kept)
 
 
 def by_word(cuts, heads):
@@ -56,7 +63,28 @@ def test_keeps_the_probable_heads_and_the_best_tree(n, single_root, decoder):
                 first = sorted((h for h in range(n + 1) if h != m), key=lambda h: -p[h])[:limit]
                 kept = {h for h in first if p[h] >= ratio * p[first[0]]}
                 expected.append(sorted(kept | {int(best[m - 1])}))
-            assert by_word(*prune(theta, decoder, single_root, limit, ratio)) == expected
+            assert by_word(*pruned(theta, decoder, single_root, limit, ratio)) == expected
+
+
+@EVERY
+@ROOTS
+def test_sentences_of_a_block_are_as_if_alone(single_root, decoder):
+    rng = np.random.default_rng(5)
+    sentences = np.array([0, 3, 4, 11, 13])
+    cuts, heads = every(sentences)
+    lengths = np.diff(sentences).tolist()
+    thetas = [rng.normal(size=n * n) for n in lengths]
+    scores = squares(np.concatenate(thetas), cuts, heads, sentences)
+    found = by_word(*prune(scores, sentences, decoder, single_root, (4, 1e-2)))
+    alone = [by_word(*pruned(theta, decoder, single_root, 4, 1e-2)) for theta in thetas]
+    assert found == [word for sentence in alone for word in sentence]
+    trees, begin = np.array([own[0] for own in found], np.int32), 0
+    values = chosen(scores, sentences, trees)
+    for a, n, theta in zip(sentences.tolist(), lengths, thetas, strict=False):
+        own = scores[begin : begin + (n + 1) ** 2].reshape(n + 1, n + 1)
+        np.testing.assert_array_equal(own, matrix(theta, *full(n)))
+        assert values[a : a + n].tolist() == [own[trees[a + m], m + 1] for m in range(n)]
+        begin += (n + 1) ** 2
 
 
 @EVERY
@@ -68,7 +96,7 @@ def test_there_always_is_a_tree_and_it_is_the_best(single_root, decoder, scale):
     for n in (1, 2, 3, 7, 12, 25):
         for limit, ratio in ((LIMIT, RATIO), (1, 1.0), (3, 0.5)):
             theta = rng.uniform(-scale, scale, n * n)
-            cuts, heads = prune(theta, decoder, single_root, limit, ratio)
+            cuts, heads = pruned(theta, decoder, single_root, limit, ratio)
             best, left = np.empty(n, np.int32), np.empty(n, np.int32)
             value = argmax(matrix(theta, *full(n)), single_root, best)
             assert argmax(matrix(theta, cuts, heads), single_root, left) == pytest.approx(value)
@@ -85,15 +113,15 @@ def test_one_word():
     for decoder in DECODERS:
         for single_root in (False, True):
             for theta in (-700.0, 0.0, 700.0):
-                cuts, heads = prune(np.array([theta]), decoder, single_root, LIMIT, RATIO)
+                cuts, heads = pruned(np.array([theta]), decoder, single_root, LIMIT, RATIO)
                 assert (cuts.tolist(), heads.tolist()) == ([0, 1], [0])
 
 
 def test_a_single_root_can_need_an_improbable_arc():
     """Words 1 and 2 both like the root best; one of them must do without it."""
     theta = np.array([9.0, 0.0, 9.0, 0.0])  # 0 -> 1, 2 -> 1, 0 -> 2, 1 -> 2
-    assert by_word(*prune(theta, "nonprojective", False, 1, 1.0)) == [[0], [0]]
-    cuts, heads = prune(theta, "nonprojective", True, 1, 1.0)
+    assert by_word(*pruned(theta, "nonprojective", False, 1, 1.0)) == [[0], [0]]
+    cuts, heads = pruned(theta, "nonprojective", True, 1, 1.0)
     assert tree.argmax(matrix(theta, cuts, heads), True, np.empty(2, np.int32)) == 9.0
 
 

@@ -10,22 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from turbotag.corpus.reader import Block
-from turbotag.features.arcs import (
+from turbotag.features.arc_kernels import (
     COUNT,
-    DIR,
-    DIST,
     DISTANCES,
     EACH,
     PLAIN,
     RELATIONS,
     SET,
-    SUPER,
-    ArcExtractor,
-    ArcTemplate,
-    Words,
     bucket,
     relations,
 )
+from turbotag.features.arcs import DIR, DIST, SUPER, ArcExtractor, ArcTemplate, Words
 from turbotag.features.parts import APART, ROLES, PartExtractor
 from turbotag.features.words import attribute
 

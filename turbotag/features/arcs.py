@@ -23,27 +23,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
-from turbotag.corpus.hashing import combine, hash_strings, mix64
+from turbotag.corpus.hashing import hash_strings
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
-from turbotag.features.extract import BOUNDARY, Extractor
+from turbotag.features.arc_kernels import (
+    COUNT,
+    EACH,
+    PLAIN,
+    RELATIONS,
+    SET,
+    Side,
+    Templates,
+    arc_keys,
+    here,
+    relations,
+)
+from turbotag.features.extract import Extractor
 from turbotag.features.resources import Resource, expand, kind_of
 from turbotag.features.templates import FLAGS, MAX_OFFSET, Atom, Template
 from turbotag.features.words import attribute
 
-ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
-NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute between
-START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)  # see features/parts
-START_PLACE, END_PLACE = -1_000, -10_000
-PLAIN, EACH, SET, COUNT = range(4)
 SUPER = "super", ""  # the one source that is not read from the file
-RELATIONS = "mglraz"
 _SIDE = re.compile(r"([hmsglraz]):([A-Za-z_][\w:-]*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d{1,9})\])?")
 _BETWEEN = re.compile(r"(b|set|count):(\w+)")
 _KINDS = {"b": EACH, "set": SET, "count": COUNT}
-DISTANCES = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # upper ends of the buckets
 NO, DIR, DIST = range(3)
 _ARC = {"dir": DIR, "dist": DIST}
 
@@ -164,21 +168,21 @@ class ArcExtractor:
         self.templates = sorted(
             words.expanded(templates), key=lambda t: t.kind
         )  # kernels go kind by kind
-        at = words.at
+        at, kinds = words.at, [t.kind for t in self.templates]
         counted = sorted({t.between for t in self.templates if t.kind == COUNT})
         between = sorted({t.between for t in self.templates if t.kind in (EACH, SET)})
-        self._between = np.array([at[c, ""] for c in between], np.int64)
-        self._upos = at.get(("upos", ""), -1)
-        self._counted = hash_strings(counted)
-        self._kind = np.array([t.kind for t in self.templates], np.int64)
         names = {PLAIN: [""], EACH: between, SET: between, COUNT: counted}
-        self._which = np.array([names[t.kind].index(t.between) for t in self.templates], np.int64)
-        self._arc = np.array([t.arc for t in self.templates], np.int64)
-        self._heads = _side("h", [t.head for t in self.templates], self.templates, at)
-        self._mods = _side("m", [t.mod for t in self.templates], self.templates, at)
-        self._arc_keys = np.zeros((1 + len(_ARC), 64), np.uint64)
-        self._arc_keys[1:] = hash_strings([f"{k}{v}" for k in _ARC for v in range(64)]).reshape(
-            -1, 64
+        own = hash_strings([f"{k}{v}" for k in _ARC for v in range(64)]).reshape(-1, 64)
+        self.data = Templates(
+            _side("h", [t.head for t in self.templates], self.templates, at),
+            _side("m", [t.mod for t in self.templates], self.templates, at),
+            np.searchsorted(kinds, range(1, 5)),
+            np.array([names[t.kind].index(t.between) for t in self.templates], np.int64),
+            np.array([t.arc for t in self.templates], np.int64),
+            np.concatenate([np.zeros((1, 64), np.uint64), own]),
+            np.array([at[c, ""] for c in between], np.int64),
+            at.get(("upos", ""), -1),
+            hash_strings(counted),
         )
 
     def keys(
@@ -193,21 +197,9 @@ class ArcExtractor:
         matrix: the sentence's rows of `matrix`; the candidate heads of word m are
         heads[cuts[m-1]:cuts[m]]; tree: all heads, for templates that look beyond the arc.
         """
-        places = relations(tree) if tree is not None else _nowhere(matrix.shape[0])
-        bit, names, sums = _context(matrix, self._between, self._upos, self._counted)
-        return _keys(
-            hash_sides(matrix, places, *self._heads),
-            hash_sides(matrix, places, *self._mods),
-            bit,
-            names,
-            sums,
-            self._kind,
-            self._which,
-            self._arc,
-            self._arc_keys,
-            cuts,
-            heads,
-        )
+        places = relations(tree) if tree is not None else here(matrix.shape[0])
+        found: tuple[np.ndarray, np.ndarray] = arc_keys(matrix, places, cuts, heads, self.data)
+        return found
 
 
 def _side(
@@ -215,183 +207,12 @@ def _side(
     atoms: list[tuple[tuple[str, Atom], ...]],
     templates: list[ArcTemplate],
     at: dict[tuple[str, str], int],
-) -> tuple[np.ndarray, ...]:
-    """Seeds, first atom of each template; source, offset and relation of each atom."""
+) -> Side:
     flat = [x for a in atoms for x in a]
-    return (
+    return Side(
         hash_strings([f"{side} {t}" for t in templates]),
         np.cumsum([0, *(len(a) for a in atoms)]).astype(np.int64),
         np.array([at[x.source] for _, x in flat], np.int64),
         np.array([x.offset for _, x in flat], np.int64),
         np.array([max(RELATIONS.find(r), 0) for r, _ in flat], np.int64),
     )
-
-
-@njit(cache=True, nogil=True)
-def _nowhere(n):
-    """Every word finds itself and nothing else."""
-    places = np.full((len(RELATIONS), n + 1), -99, np.int64)
-    for t in range(n + 1):
-        places[0, t] = t
-    return places
-
-
-@njit(cache=True, nogil=True)
-def relations(heads):
-    """(relations, n+1): where each word's relations of RELATIONS stand, far outside if nowhere."""
-    n = heads.size
-    places = _nowhere(n)
-    grand, left, right, first, last = places[1], places[2], places[3], places[4], places[5]
-    latest = np.zeros(n + 1, np.int64)
-    for m in range(1, n + 1):
-        h = heads[m - 1]
-        if h > 0:
-            grand[m] = heads[h - 1]
-        if first[h] < 0:
-            first[h] = m
-        last[h] = m
-        if latest[h] > 0:
-            left[m] = latest[h]
-            right[latest[h]] = m
-        latest[h] = m
-    return places
-
-
-@njit(cache=True, nogil=True)
-def bucket(h, m):
-    """Distance bucket, 0..9, plus 20 where the head is to the right and 40 where it is the root."""
-    d = abs(h - m)
-    b = 0
-    while b < len(DISTANCES) and d > DISTANCES[b]:
-        b += 1
-    return b + (20 if h > m else 40 if h == 0 else 0)
-
-
-@njit(cache=True, nogil=True)
-def hash_sides(matrix, places, seeds, first, source, offset, relation):
-    """(columns of places, templates): the hash of a template's atoms at each word, 0 where one is
-    empty. A place far below 0 is no word: START_PLACE, END_PLACE, or outside the sentence."""
-    n, J = matrix.shape[0], seeds.size
-    out = np.empty((places.shape[1], J), np.uint64)
-    for t in range(places.shape[1]):
-        for j in range(J):
-            key = seeds[j]
-            for a in range(first[j], first[j + 1]):
-                p = places[relation[a], t] + offset[a]
-                if p < 0 or p > n:
-                    value = (
-                        BOUNDARY if p > START_PLACE // 2 else START if p > END_PLACE // 2 else END
-                    )
-                else:
-                    value = ROOT if p == 0 else matrix[p - 1, source[a]]
-                if value == 0:
-                    key = np.uint64(0)
-                    break
-                key = combine(key, value)
-            out[t, j] = key
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _context(matrix, between, upos, counted):
-    """(value of each word in each column as a bit 0..63, hash of each bit's value, (n+2, counted)
-    sums of tags)."""
-    n = matrix.shape[0]
-    bits = np.zeros((between.size, n + 1), np.int64)
-    names = np.zeros((between.size, 64), np.uint64)
-    sums = np.zeros((n + 2, counted.size), np.int64)
-    for c in range(between.size):
-        used = 0
-        for t in range(1, n + 1):
-            value = matrix[t - 1, between[c]]
-            key = mix64(NOTHING if value == 0 else value)  # mix64(0) is 1, which is no hash
-            b = 0
-            while b < used and names[c, b] != key:
-                b += 1
-            if b == used:
-                b = min(b, 63)  # more than 64 values in a sentence: the last ones share a bit
-                names[c, b] = key
-                used = b + 1
-            bits[c, t] = b
-    for c in range(counted.size):
-        for t in range(1, n + 1):
-            sums[t + 1, c] = sums[t, c] + (matrix[t - 1, upos] == counted[c])
-    return bits, names, sums
-
-
-@njit(cache=True, nogil=True)
-def _keys(hp, mp, bits, names, sums, kind, which, arc, arc_keys, cuts, heads):
-    n, J = mp.shape[0] - 1, kind.size
-    single, each = 0, np.zeros(max(bits.shape[0], 1), np.int64)
-    for j in range(J):
-        if kind[j] == EACH:
-            each[which[j]] += 1
-        else:
-            single += 1
-    keys = np.empty(single * heads.size + _repeats(bits, each, cuts, heads), np.uint64)
-    ends = np.empty(heads.size, np.int64)
-    mask = np.zeros(each.size, np.uint64)
-    size = 0
-    for m in range(1, n + 1):
-        for e in range(cuts[m - 1], cuts[m]):
-            h = heads[e]
-            low, high = min(h, m) + 1, max(h, m)
-            for c in range(bits.shape[0]):
-                mask[c] = _mask(bits[c], low, high)
-            at = bucket(h, m)
-            own = (np.uint64(0), arc_keys[1, at // 20], arc_keys[2, at])
-            for j in range(J):
-                if hp[h, j] == 0 or mp[m, j] == 0:
-                    continue
-                key = hp[h, j] + mp[m, j] + own[arc[j]]
-                w = which[j]
-                if kind[j] == PLAIN:
-                    keys[size] = key
-                    size += 1
-                elif kind[j] == EACH:
-                    left, b = mask[w], 0
-                    while left:
-                        if left & np.uint64(1):
-                            keys[size] = key + names[w, b]
-                            size += 1
-                        left >>= np.uint64(1)
-                        b += 1
-                elif kind[j] == SET:
-                    left, b = mask[w], 0
-                    while left:
-                        if left & np.uint64(1):
-                            key += names[w, b]
-                        left >>= np.uint64(1)
-                        b += 1
-                    keys[size] = key
-                    size += 1
-                else:
-                    count = min(sums[high, w] - sums[low, w], 3) if high > low else 0
-                    keys[size] = key + arc_keys[2, 60 + count]
-                    size += 1
-            ends[e] = size
-    return keys[:size], ends
-
-
-@njit(cache=True, nogil=True)
-def _mask(bit, low, high):
-    """The set of the values of words low..high-1."""
-    mask = np.uint64(0)
-    for t in range(low, high):
-        mask |= np.uint64(1) << np.uint64(bit[t])
-    return mask
-
-
-@njit(cache=True, nogil=True)
-def _repeats(bits, each, cuts, heads):
-    """How often templates with b: fire: the different values between, over all arcs."""
-    total = 0
-    for c in range(bits.shape[0]):
-        if each[c] > 0:
-            for m in range(1, cuts.size):
-                for e in range(cuts[m - 1], cuts[m]):
-                    mask = _mask(bits[c], min(heads[e], m) + 1, max(heads[e], m))
-                    while mask:
-                        mask &= mask - np.uint64(1)
-                        total += each[c]
-    return total

@@ -84,11 +84,17 @@ def quantize(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def dequantize(q: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """The float32 weights that `quantize` made eight bits of."""
+    check_scales(q, scales)
+    rows = np.atleast_2d(q)
+    step = np.arange(-128, 128, dtype=np.float32)
+    table = step * np.abs(step) / np.float32(127.0**2)
+    return (table[rows.astype(np.int16) + 128] * scales[:, None]).reshape(q.shape)
+
+
+def check_scales(q: np.ndarray, scales: np.ndarray) -> None:
+    """ValueError if they are not from `quantize`."""
     rows = np.atleast_2d(q)
     if q.dtype != np.int8 or scales.dtype != np.float32 or scales.shape != (rows.shape[0],):
         raise ValueError(f"weights are {q.shape} {q.dtype} with {scales.shape} scales")
     if not ((scales >= 0).all() and (scales < LARGEST).all()):  # nor NaN
         raise ValueError("scales are not numbers from 0 up, or too large to be summed")
-    step = np.arange(-128, 128, dtype=np.float32)
-    table = step * np.abs(step) / np.float32(127.0**2)
-    return (table[rows.astype(np.int16) + 128] * scales[:, None]).reshape(q.shape)

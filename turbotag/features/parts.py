@@ -13,14 +13,16 @@ from numba import njit
 
 from turbotag.corpus.hashing import hash_strings
 from turbotag.errors import DataError
-from turbotag.features.arcs import (
+from turbotag.features.arc_kernels import (
     END_PLACE,
     PLAIN,
     START_PLACE,
-    ArcTemplate,
-    Words,
-    hash_sides,
+    Side,
+    fill_rows,
+    hash_side,
+    new_rows,
 )
+from turbotag.features.arcs import ArcTemplate, Words
 
 ROLES = {"siblings": "hms", "grandparents": "ghm", "all-siblings": "hms"}  # in order of parts
 APART = (1, 2, 4, 7)  # upper ends of the buckets of `dist`
@@ -42,10 +44,10 @@ class PartExtractor:
         self._sides = [self._side(role, atoms, words) for role in roles]
         self._codes = hash_strings([f"{kind} {n}" for n in range(128)])
 
-    def _side(self, role: str, atoms: list, words: Words) -> tuple[np.ndarray, ...]:
+    def _side(self, role: str, atoms: list, words: Words) -> Side:
         mine = [[a for r, a in found if r == role] for found in atoms]
         flat = [a for found in mine for a in found]
-        return (
+        return Side(
             hash_strings([f"{self.kind} {role} {t}" for t in self.templates]),
             np.cumsum([0, *(len(m) for m in mine)]).astype(np.int64),
             np.array([words.at[a.source] for a in flat], np.int64),
@@ -55,13 +57,31 @@ class PartExtractor:
 
     def keys(self, matrix: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(keys, ends) of all parts; positions: (parts, 3), n+1 is START and n+2 END."""
-        places = np.array([[*range(matrix.shape[0] + 1), START_PLACE, END_PLACE]])
-        x, y, z = (hash_sides(matrix, places, *side) for side in self._sides)
-        return _keys(x, y, z, positions, self._arc, self._codes, self.kind != "grandparents")
+        siblings = self.kind != "grandparents"
+        found: tuple[np.ndarray, np.ndarray] = _keys(
+            matrix, *self._sides, positions, self._arc, self._codes, siblings
+        )
+        return found
 
 
 @njit(cache=True, nogil=True)
-def _keys(x, y, z, positions, arc, codes, siblings):
+def _hashed(rows, places, side):
+    out = np.empty((places.shape[1], side.seeds.size), np.uint64)
+    hash_side(rows, places, side, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _keys(matrix, first, second, third, positions, arc, codes, siblings):
+    rows = new_rows(matrix.shape[1], matrix.shape[0])
+    fill_rows(matrix, rows)
+    places = np.arange(matrix.shape[0] + 3).reshape(1, -1)
+    places[0, -2], places[0, -1] = START_PLACE, END_PLACE
+    x, y, z = (
+        _hashed(rows, places, first),
+        _hashed(rows, places, second),
+        _hashed(rows, places, third),
+    )
     n, J = x.shape[0] - 3, arc.size
     keys, ends = np.empty(positions.shape[0] * J, np.uint64), np.empty(positions.shape[0], np.int64)
     size = 0

@@ -1,126 +1,213 @@
-"""A table from keys to weights for prediction, built around what a lookup waits for.
+"""Tables from keys to weights, or to rows of weights, built around what a lookup waits for.
 
-Scoring an arc looks up a hundred keys, half of them unknown, in a table that no near cache holds.
-A bucket of the table is one cache line: seven tags of one byte, seven marks and seven weights. One
-load and a few integer operations on all tags at once tell an unknown key from one that is likely
-known, and only for the latter is a mark compared. That runs over a batch of keys without a branch,
-so that the processor waits for many cache misses at the same time.
+Scoring an arc looks up two hundred keys, half of them unknown, in a table that no near cache holds:
+what counts is how many bytes the table has, and how many lookups wait for memory at the same time.
+A bucket is a line of 32 bytes, never in two cache lines, and one comparison of all its tags tells
+whether a key is in it. Only the upper 32 bits of a key, its mark, are told apart
+(features/compact).
+
+Marks in order are dealt to buckets in order: with n buckets a mark x is in bucket n x / 2^32. So
+the tables are made by one pass over the sorted marks of a model file.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from turbotag.corpus.hashing import WALK, longest_walk
+from turbotag.features import compact
+from turbotag.features.simd import LINE, first_bit, matches, prefetch
 
-SLOTS, WORDS, BATCH = 7, 8, 64
-LOW = np.uint64(0x0101010101010101)
-HIGH = np.uint64(0x8080808080808080)
-ONE, SHIFT, HALF = np.uint64(1), np.uint64(56), np.uint64(32)
-NO_SLOT = np.uint64(2) << SHIFT  # the eighth byte: neither empty nor any key's tag
+HALF, QUARTER = np.uint64(32), np.uint64(16)
+AHEAD = 32  # lookups for which the memory is asked before it is needed
+
+# A line of weights: the tags of ten keys, 16 bits each, their weights, eight bits each, a weight
+# of 0 for unknown keys, and whether there were more than ten.
+TAGS, WEIGHTS, NO_WEIGHT, MORE = 10, 20, 30, 31
+MEAN_WEIGHTS = 6  # of a line
+# A line of rows: seven marks, and the row of the first; the others follow in order.
+MARKS, MEAN_ROWS = 7, 4
+FULL = np.uint32(1 << 31)  # in the row of the first mark: there are more than seven
+
+
+class Weights(NamedTuple):
+    """lines: (buckets, 32) uint8; marks, extra: those that found no room, in order, and their
+    weights, int8; values: (256,) float32, what the weights stand for, by their bytes.
+
+    There are at least 2^16 buckets: marks of one bucket then differ in the 16 bits that follow its
+    number in the product n x, and the tag is the whole of a mark.
+    """
+
+    lines: np.ndarray
+    marks: np.ndarray
+    extra: np.ndarray
+    values: np.ndarray
+
+
+class Rows(NamedTuple):
+    """lines: (buckets, 8) uint32; marks: (rows,) uint32, in order."""
+
+    lines: np.ndarray
+    marks: np.ndarray
 
 
 class WeightTable:
-    """Weights of features by key, 0 for those unknown.
+    """Weights of features by key, 0 for those unknown; keys in order of their marks, which are
+    distinct and not 0; weights: int8, of this scale (features/compact)."""
 
-    lines: (buckets, 8) uint64: the tags, then mark and weight (float32) of each slot. Keys are
-    folded (features/compact): 32 bits are a key's mark, the lower of these choose its bucket, the
-    upper eight are its tag; what a full bucket cannot hold goes into the next.
-    """
-
-    def __init__(self, keys: np.ndarray, weights: np.ndarray):
-        used = weights != 0
-        buckets = 1 << max(1, int(used.sum() // 5)).bit_length()
-        memory = np.empty(WORDS * (buckets + 1), np.uint64)
-        skip = -memory.ctypes.data % 64 // 8  # cache lines begin at multiples of 64 bytes
-        self.lines = memory[skip : skip + WORDS * buckets].reshape(buckets, WORDS)
-        self.lines[:] = 0
-        self.lines[:, 0] = NO_SLOT
-        kept = weights[used].astype(np.float32).view(np.uint32).astype(np.uint64)
-        if longest_walk(keys[used], 32, buckets, SLOTS) > WALK:
-            raise ValueError("keys are not those of features: too many fall together")
-        _fill(keys[used], kept, self.lines)
+    def __init__(self, keys: np.ndarray, weights: np.ndarray, scales: np.ndarray):
+        lines = _aligned(max(1 << 16, keys.size // MEAN_WEIGHTS), LINE)
+        every = np.arange(256, dtype=np.uint8).view(np.int8)
+        more = np.empty(keys.size, np.int64)
+        more = more[: _fill_weights(keys, weights, lines, lines.view(np.uint16), more)]
+        values = compact.dequantize(every, scales)
+        self.data = Weights(lines, keys[more] >> HALF, weights[more], values)
 
     def sums(self, keys: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The sum of the weights of keys[ends[e-1]:ends[e]] for every e."""
-        return _sums(keys, ends, self.lines, self.lines.view(np.float32))
+        out = np.empty(ends.size)
+        _sums(keys, ends, *self.data, out)
+        return out
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _tag(key):
-    """One byte of a mark, always odd."""
-    return ((key >> np.uint64(24)) & np.uint64(0xFF)) | ONE
+class RowTable:
+    """Rows of features by key, -1 for those unknown: that of the i-th key is i. The keys are in
+    order of their marks, which are distinct and not 0."""
+
+    def __init__(self, keys: np.ndarray):
+        marks = (keys >> HALF).astype(np.uint32)
+        lines = _aligned(max(1, keys.size // MEAN_ROWS), LINE).view(np.uint32)
+        _fill_rows(marks, lines)
+        self.data = Rows(lines, marks)
+
+    def lookup(self, keys: np.ndarray) -> np.ndarray:
+        out = np.empty(keys.size, np.int32)
+        _lookup(keys, *self.data, out)
+        return out
+
+
+def _aligned(n: int, size: int) -> np.ndarray:
+    """(n, size) zeros, uint8, each row of which begins at a multiple of its size in memory."""
+    memory = np.zeros(size * (n + 1), np.uint8)
+    skip = -memory.ctypes.data % size
+    return memory[skip : skip + size * n].reshape(n, size)
+
+
+# ---- Weights -------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _fill(keys, weights, lines):
-    last = np.uint64(lines.shape[0] - 1)
+def _fill_weights(keys, weights, lines, tags, more):
+    """Fill the lines; returns how many keys found no room, whose numbers are then in `more`."""
+    n, last, j, left = np.uint64(lines.shape[0]), np.int64(-1), 0, 0
     for i in range(keys.size):
-        key = keys[i] >> HALF
-        b, j = key & last, 0
-        while lines[b, 1 + j] != 0:
+        if weights[i] == 0:
+            continue
+        product = (keys[i] >> HALF) * n
+        b = np.int64(product >> HALF)
+        if b != last:
+            last, j = b, 0
+        if j < TAGS:
+            tags[b, j] = np.uint16(product >> QUARTER)
+            lines[b, WEIGHTS + j] = np.uint8(weights[i])
             j += 1
-            if j == SLOTS:
-                b, j = (b + ONE) & last, 0
-        lines[b, 0] |= _tag(key) << np.uint64(8 * j)
-        lines[b, 1 + j] = (key << HALF) | weights[i]
+        else:
+            lines[b, MORE] = 1
+            more[left] = i
+            left += 1
+    return left
 
 
 @njit(cache=True, nogil=True)
-def _slow(key, lines, values):
-    """One lookup slot by slot, for the few keys whose bucket or tag is ambiguous."""
-    last = np.uint64(lines.shape[0] - 1)
-    b = key & last
-    while True:
-        for j in range(SLOTS):
-            entry = lines[b, 1 + j]
-            if entry == 0:
-                return np.float32(0.0)
-            if entry >> HALF == key:
-                return values[b, 2 + 2 * j]
-        b = (b + ONE) & last
+def _among_more(mark, marks, extra):
+    """The weight, as a byte, of a mark whose line is full."""
+    at = np.searchsorted(marks, mark)
+    return np.uint8(extra[at]) if at < marks.size and marks[at] == mark else np.uint8(0)
 
 
 @njit(cache=True, nogil=True)
-def _sums(keys, ends, lines, values):
-    """A byte of x is 0 where the lowest bit of (x - LOW) & ~x & HIGH is; higher ones may be
-    borrowed."""
-    last = np.uint64(lines.shape[0] - 1)
-    out = np.empty(ends.size)
-    batch, tags = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint64)
-    slot, which = np.empty(BATCH, np.int64), np.empty(BATCH, np.int64)
-    found = np.zeros(BATCH, np.float32)
-    e, total = 0, 0.0
-    for begin in range(0, keys.size, BATCH):
-        n = min(BATCH, keys.size - begin)
-        for i in range(n):
-            batch[i] = keys[begin + i] >> HALF
-            tags[i] = lines[batch[i] & last, 0]
-        likely = 0
-        for i in range(n):
-            found[i] = 0.0
-            word = tags[i]
-            x = word ^ (_tag(batch[i]) * LOW)
-            same = (x - LOW) & ~x & HIGH
-            empty = (word - LOW) & ~word & HIGH
-            below = ((same & (~same + ONE)) - ONE) & LOW
-            slot[likely] = np.int64((below * LOW) >> SHIFT) - 1  # the lowest byte in `same`
-            which[likely] = i
-            likely += int((same != 0) | (empty == 0))
-        for c in range(likely):
-            i, j = which[c], min(slot[c], SLOTS - 1)
-            b = batch[i] & last
-            if lines[b, 1 + j] >> HALF == batch[i]:
-                found[i] = values[b, 2 + 2 * j]
-            else:
-                found[i] = _slow(batch[i], lines, values)
-        for i in range(n):
-            while begin + i == ends[e]:
-                out[e], total = total, 0.0
-                e += 1
-            total += found[i]
-    while e < ends.size:
-        out[e], total = total, 0.0
-        e += 1
-    return out
+def ask(keys, begin, end, lines, products):
+    """First half of `total`: where the keys are to be found, which the processor begins to read."""
+    n, memory = np.uint64(lines.shape[0]), lines.ctypes.data
+    for i in range(begin, end):
+        products[i] = (keys[i] >> HALF) * n
+    for i in range(begin, end):
+        prefetch(memory + LINE * np.int64(products[i] >> HALF))
+
+
+@njit(cache=True, nogil=True)
+def total(keys, begin, end, products, lines, marks, extra, values):
+    """The sum of the weights of keys[begin:end], of which `ask` was told.
+
+    Slots that are not used have tag and weight 0 and stand behind those that are: whoever finds one
+    has found nothing."""
+    memory = lines.ctypes.data
+    found = 0.0
+    for i in range(begin, end):
+        b = np.int64(products[i] >> HALF)
+        mask = matches(memory + LINE * b, np.uint16(products[i] >> QUARTER))
+        slot = first_bit(mask | np.uint32(1 << TAGS))
+        weight = lines[b, WEIGHTS + slot]
+        if (slot == TAGS) & (lines[b, MORE] != 0):  # one branch, hardly ever taken
+            weight = _among_more(keys[i] >> HALF, marks, extra)
+        found += values[weight]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _sums(keys, ends, lines, marks, extra, values, out):
+    size = 0
+    for e in range(ends.size):
+        size = max(size, ends[e] - (ends[e - 1] if e else 0))
+    products, begin = np.empty(size, np.uint64), 0
+    for e in range(ends.size):
+        own = keys[begin : ends[e]]
+        ask(own, 0, own.size, lines, products)
+        out[e] = total(own, 0, own.size, products, lines, marks, extra, values)
+        begin = ends[e]
+
+
+# ---- Rows ----------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _fill_rows(marks, lines):
+    n, last, j = np.uint64(lines.shape[0]), np.int64(-1), 0
+    for r in range(marks.size):
+        b = np.int64((np.uint64(marks[r]) * n) >> HALF)
+        if b != last:
+            last, j = b, 0
+            lines[b, :MARKS] = marks[r]  # those that are not filled are found behind the first
+            lines[b, MARKS] = r
+        if j == MARKS:
+            lines[b, MARKS] |= FULL
+        elif j < MARKS:
+            lines[b, j] = marks[r]
+        j += 1
+
+
+@njit(cache=True, nogil=True)
+def row_of(mark, b, lines, marks):
+    """The row of a mark in line b, or -1."""
+    first = lines[b, MARKS]
+    mask = matches(lines.ctypes.data + LINE * b, mark) & np.uint32((1 << MARKS) - 1)
+    found = (mask != 0) & (mark != 0)
+    r = np.int64(first & ~FULL)
+    if (not found) & ((first & FULL) != 0):  # one branch, hardly ever taken
+        r += MARKS
+        while r < marks.size and marks[r] < mark:
+            r += 1
+        return r if r < marks.size and marks[r] == mark else -1
+    return r + first_bit(mask) if found else -1
+
+
+@njit(cache=True, nogil=True)
+def _lookup(keys, lines, marks, out):
+    n, memory = np.uint64(lines.shape[0]), lines.ctypes.data
+    for i in range(keys.size):
+        if i + AHEAD < keys.size:
+            prefetch(memory + LINE * np.int64(((keys[i + AHEAD] >> HALF) * n) >> HALF))
+        mark = keys[i] >> HALF
+        out[i] = row_of(np.uint32(mark), np.int64((mark * n) >> HALF), lines, marks)

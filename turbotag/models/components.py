@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from turbotag.corpus.hashing import KeyTable, hash_strings
+from turbotag.corpus.hashing import hash_strings
 from turbotag.features import compact
-from turbotag.features.arcs import SUPER
-from turbotag.features.weights import WeightTable
+from turbotag.features.arc_kernels import arc_scores, class_scores
+from turbotag.features.arcs import SUPER, ArcExtractor
+from turbotag.features.weights import RowTable, WeightTable
 from turbotag.models.scanner import Scanner
 from turbotag.structures import pruning
 
@@ -35,23 +35,49 @@ def unpacked(
     return keys, weights
 
 
+def weight_table(arrays: dict[str, np.ndarray], stage: str) -> WeightTable:
+    """The table of a stage that scores arcs; ValueError if its arrays do not fit together."""
+    counts, lows, weights, scales = (arrays[f"{stage}.{name}"] for name in PACKED)
+    if weights.shape != lows.shape:
+        raise ValueError(f"{stage} weights are {weights.shape}, expected {lows.shape}")
+    return WeightTable(compact.unpack_keys(counts, lows), weights, scales)
+
+
 class Classifier(NamedTuple):
-    """Classes of words: each has the sum of its features' rows, (rows, classes), as scores."""
+    """Classes of words: each has the sum of its features' rows, (rows, classes), as scores. The
+    weights are eight bits, w = s q|q| / 127^2 (features/compact)."""
 
-    table: KeyTable
+    table: RowTable
     weights: np.ndarray
+    scales: np.ndarray
 
-    def scores(self, keys: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """(words, classes); the features of word t are keys[ends[t-1]:ends[t]]."""
-        out = np.zeros((ends.size, self.weights.shape[1]), np.float32)
-        _add_rows(self.table.lookup(compact.fold(keys)), ends, self.weights, out)
-        return out
+    def scores(
+        self,
+        matrix: np.ndarray,
+        sentences: np.ndarray,
+        extractor: ArcExtractor,
+        tree: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """(words, classes) of the words of a block and their arcs, from the root if the trees are
+        not known."""
+        heads = np.zeros(matrix.shape[0], np.int32) if tree is None else tree
+        where = matrix, sentences, heads, tree is not None, extractor.data
+        found: np.ndarray = class_scores(*where, *self.table.data, self.weights, self.scales)
+        return found
+
+    def row(self, r: int) -> np.ndarray:
+        """(classes,) the weights of a feature."""
+        return compact.dequantize(self.weights[r : r + 1], self.scales[r : r + 1])[0]
 
 
 def classifier(arrays: dict[str, np.ndarray], stage: str, classes: list[str]) -> Classifier:
-    """The classifier that the arrays of a stage hold."""
-    keys, weights = unpacked(arrays, stage, len(classes))
-    return Classifier(KeyTable.of(keys), weights)
+    """The classifier that the arrays of a stage hold; ValueError if they do not fit together."""
+    counts, lows, weights, scales = (arrays[f"{stage}.{name}"] for name in PACKED)
+    table = RowTable(compact.unpack_keys(counts, lows))
+    if weights.shape != (lows.size, len(classes)):
+        raise ValueError(f"{stage} weights are {weights.shape}")
+    compact.check_scales(weights, scales)
+    return Classifier(table, weights, scales)
 
 
 @dataclass(frozen=True)
@@ -62,22 +88,27 @@ class Supertagger:
     classifier: Classifier
     values: np.ndarray
 
-    def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n, supertags) scores of the words of a sentence."""
-        return self.classifier.scores(*scanner.supertag_keys(matrix))
+    def scores(
+        self, matrix: np.ndarray, scanner: Scanner, sentences: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(words, supertags) scores of a block; without `sentences` it is one sentence."""
+        cuts = one_sentence(matrix) if sentences is None else sentences
+        return self.classifier.scores(matrix, cuts, scanner.stage["super"])
 
     def fill(self, matrix: np.ndarray, sentences: np.ndarray, scanner: Scanner) -> None:
         """Write the best supertags of all words where the templates look for them."""
-        if SUPER not in scanner.words.at:
-            return
-        cuts = sentences.tolist()
-        for a, b in zip(cuts, cuts[1:], strict=False):
-            best = self.scores(matrix[a:b], scanner).argmax(axis=1)
-            scanner.put_supertags(matrix[a:b], self.values[best])
+        if SUPER in scanner.words.at and matrix.shape[0]:
+            best = self.scores(matrix, scanner, sentences).argmax(axis=1)
+            scanner.put_supertags(matrix, self.values[best])
 
 
 def supertagger(arrays: dict[str, np.ndarray], names: list[str]) -> Supertagger:
     return Supertagger(classifier(arrays, "super", names), hash_strings(names))
+
+
+def one_sentence(matrix: np.ndarray) -> np.ndarray:
+    """Where the sentences of words begin and end, if they are all of one."""
+    return np.array([0, matrix.shape[0]])
 
 
 @dataclass(frozen=True)
@@ -90,29 +121,21 @@ class Pruner:
     kept: tuple[int, float]
     table: WeightTable | None = None
 
-    def candidates(self, matrix: np.ndarray, scanner: Scanner) -> Candidates:
-        """The arcs that may be used in a sentence."""
-        cuts, heads = pruning.full(matrix.shape[0])
+    def candidates(
+        self, matrix: np.ndarray, scanner: Scanner, sentences: np.ndarray | None = None
+    ) -> Candidates:
+        """The arcs that may be used in the sentences of a block; without `sentences` it is one."""
+        own = one_sentence(matrix) if sentences is None else sentences
+        cuts, heads = pruning.every(own)
         if self.table is None:
             return cuts, heads
-        theta = self.table.sums(*scanner.stage["prune"].keys(matrix, cuts, heads))
-        return pruning.prune(theta, self.decoder, self.single_root, *self.kept)
+        extractor = scanner.stage["prune"]
+        theta = arc_scores(matrix, own, cuts, heads, extractor.data, self.table.data)
+        scores = pruning.squares(theta, cuts, heads, own)
+        return pruning.prune(scores, own, self.decoder, self.single_root, self.kept)
 
 
 def kept_heads(second_order: bool, asked: int | None) -> tuple[int, float]:
     """How many heads a word keeps, and how improbable they may be beside the best."""
     usual, ratio = pruning.NARROW if second_order else pruning.WIDE
     return asked or usual, ratio
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(rows, ends, weights, out):
-    o = 0
-    for t in range(ends.size):
-        to = out[t]
-        while o < ends[t]:
-            if rows[o] >= 0:
-                row = weights[rows[o]]
-                for k in range(to.size):
-                    to[k] += row[k]
-            o += 1

@@ -13,6 +13,7 @@ from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import Block, Column
 from turbotag.models.calibration import Confidence, Items
 from turbotag.models.gold import Corpus
+from turbotag.structures.pruning import chosen
 
 if TYPE_CHECKING:
     from turbotag.models.parser import Parser
@@ -57,26 +58,20 @@ def tag_items(tagger: Tagger, gold: Corpus) -> dict[str, Items]:
 def tree_items(parser: Parser, gold: Block) -> dict[str, Items]:
     """A parser's answers with their probabilities: heads, and labels if there are any."""
     scanner, right_heads = parser.extractor, trees.read_heads(gold)
-    matrix, cuts = parser.matrix(gold, scanner), gold.sentences.tolist()
-    slices = [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
-    sentences = [parser.scored(matrix[at], scanner) for at in slices]
-    heads = np.concatenate([s.decode("viterbi")[0] for s in sentences])
+    matrix, sentences = parser.matrix(gold, scanner), gold.sentences
+    scored = parser.scored(matrix, scanner, None, sentences)
+    heads = scored.decode("viterbi")[0]
 
     def at(sharpness: float) -> tuple[np.ndarray, np.ndarray]:
-        predicted, right = np.empty((2, heads.size))
-        for s, here in zip(sentences, slices, strict=True):
-            mu, words = s.arcs(sharpness), np.arange(1, here.stop - here.start + 1)
-            predicted[here], right[here] = mu[heads[here], words], mu[right_heads[here], words]
-        return predicted, right
+        mu = scored.arcs(sharpness)
+        return chosen(mu, sentences, heads), chosen(mu, sentences, right_heads)
 
-    lengths = np.diff(gold.sentences)
+    lengths = np.diff(sentences)
     chance = np.repeat(1.0 / lengths, lengths)
     items = {"heads": Items(heads == right_heads, at, (chance, chance))}
     if not parser.labelled:
         return items
-    scores = np.concatenate(
-        [parser.label_scores(matrix[here], heads[here], scanner) for here in slices]
-    )
+    scores = parser.label_scores(matrix, heads, scanner, sentences)
     strings, ids = gold.column(Conll.DEPREL)
     labels, right_labels = scores.argmax(axis=1), _known(parser.labels, strings)[ids]
 

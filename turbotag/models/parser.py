@@ -19,10 +19,9 @@ from turbotag.corpus.formats import TAGS, Conll, Format
 from turbotag.corpus.reader import Block, Source
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError
-from turbotag.features import compact
+from turbotag.features import arc_kernels, compact
 from turbotag.features.kinds import load_resources
 from turbotag.features.parts import ROLES
-from turbotag.features.weights import WeightTable
 from turbotag.losses import LEAST_BETA, MOST_BETA
 from turbotag.models import tree_output
 from turbotag.models.calibration import CALIBRATION, Confidence, Items, confidence_of
@@ -32,14 +31,16 @@ from turbotag.models.components import (
     Pruner,
     classifier,
     kept_heads,
+    one_sentence,
     supertagger,
     unpacked,
+    weight_table,
 )
 from turbotag.models.gold import Layout
 from turbotag.models.held_out import tree_items
 from turbotag.models.model import Answer, Output
 from turbotag.models.scanner import Scanner
-from turbotag.models.scored import FirstOrder, Parsed, SecondOrder
+from turbotag.models.scored import FirstOrder, Parsed, ScoredParts, SecondOrder
 from turbotag.models.stored import Stored
 from turbotag.models.tree_comparison import (
     Trees,
@@ -106,7 +107,7 @@ class Parser(Stored):
         self.beta = beta if np.isfinite(beta) else 1.0  # of the probabilities
         self.second_order: bool = bool(header["parts"])
         texts, names = header["templates"], header.get("supertags", [])
-        self.tables = {s: WeightTable(*self.rows(s)) for s in ("prune", "arc") if s in texts}
+        self.tables = {s: weight_table(arrays, s) for s in ("prune", "arc") if s in texts}
         self.pruner = Pruner(
             self.decoder,
             self.single_root,
@@ -225,18 +226,51 @@ class Parser(Stored):
     def scores(self, matrix: np.ndarray, scanner: Scanner) -> np.ndarray:
         """(n+1, n+1) arc scores of a first-order model, -inf where an arc is no candidate."""
         cuts, heads = self.candidates(matrix, scanner)
-        theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
-        return pruning.matrix(theta, cuts, heads)
+        theta = self.arc_scores(matrix, one_sentence(matrix), (cuts, heads), scanner)
+        found: np.ndarray = pruning.matrix(theta, cuts, heads)
+        return found
 
     def scored(
-        self, matrix: np.ndarray, scanner: Scanner, candidates: Candidates | None = None
+        self,
+        matrix: np.ndarray,
+        scanner: Scanner,
+        candidates: Candidates | None = None,
+        sentences: np.ndarray | None = None,
     ) -> FirstOrder | SecondOrder:
-        """A sentence with the scores of its parts over the candidate arcs, by default its own."""
-        cuts, heads = candidates or self.candidates(matrix, scanner)
-        theta = self.tables["arc"].sums(*scanner.keys(matrix, cuts, heads))
-        if self.second_order:
-            return SecondOrder(self, theta, parts.parts(cuts, heads, scanner.all_siblings))
-        return FirstOrder(self, pruning.matrix(theta, cuts, heads))
+        """The sentences of a block with the scores of their parts over the candidate arcs, by
+        default their own; without `sentences` the block is one."""
+        cuts = one_sentence(matrix) if sentences is None else sentences
+        arcs = candidates or self.pruner.candidates(matrix, scanner, cuts)
+        theta = self.arc_scores(matrix, cuts, arcs, scanner)
+        if not self.second_order:
+            return FirstOrder(self, cuts, pruning.squares(theta, *arcs, cuts))
+        return SecondOrder(self, cuts, self._with_parts(matrix, cuts, arcs, theta, scanner))
+
+    def arc_scores(
+        self, matrix: np.ndarray, sentences: np.ndarray, arcs: Candidates, scanner: Scanner
+    ) -> np.ndarray:
+        """(arcs,) the scores of the candidate arcs of a block."""
+        data, table = scanner.stage["arc"].data, self.tables["arc"].data
+        found: np.ndarray = arc_kernels.arc_scores(matrix, sentences, *arcs, data, table)
+        return found
+
+    def _with_parts(
+        self,
+        matrix: np.ndarray,
+        sentences: np.ndarray,
+        arcs: Candidates,
+        theta: np.ndarray,
+        scanner: Scanner,
+    ) -> list[ScoredParts]:
+        """The parts of each sentence, with scores: those of the arcs, which are known, first."""
+        found = []
+        for a, b in zip(sentences[:-1].tolist(), sentences[1:].tolist(), strict=True):
+            cuts = arcs[0][a : b + 1]
+            begin, end = cuts[0], cuts[-1]
+            p = parts.parts(cuts - begin, arcs[1][begin:end], scanner.all_siblings)
+            more = self.tables["arc"].sums(*scanner.part_keys(matrix[a:b], p))
+            found.append(ScoredParts(np.concatenate([theta[begin:end], more]), p))
+        return found
 
     def other_tree(
         self, matrix: np.ndarray, scanner: Scanner, m: int, heads: np.ndarray
@@ -252,8 +286,7 @@ class Parser(Stored):
             theta = self.tables["prune"].sums(*scanner.stage["prune"].keys(matrix, *every))
             best = self.best(pruning.matrix(theta, *every))
             found = pruning.with_gold(*found, best)[:2]
-        other: np.ndarray = self.scored(matrix, scanner, found).decode("viterbi")[0]
-        return other
+        return self.scored(matrix, scanner, found).decode("viterbi")[0]
 
     def _has_tree(self, candidates: Candidates) -> bool:
         cuts, heads = candidates
@@ -282,8 +315,24 @@ class Parser(Stored):
         chance = np.full((n + 1, n + 1), 1.0 / n)
         chance[:, 0] = 0.0
         np.fill_diagonal(chance, 0.0)
-        mixed: np.ndarray = c.mix(self.scored(matrix, scanner).arcs(c.sharpness), chance)
+        arcs = self.scored(matrix, scanner).arcs(c.sharpness).reshape(n + 1, n + 1)
+        mixed: np.ndarray = c.mix(arcs, chance)
         return mixed
+
+    def posterior_of_each(
+        self, scores: np.ndarray, sentences: np.ndarray, sharpness: float
+    ) -> np.ndarray:
+        """The probabilities of arcs as `posterior` has them, of all sentences of a block."""
+        mu = np.empty_like(scores)
+        beta = sharpness * self.beta
+        self._sums.marginals_of_each(scores, sentences, self.single_root, beta, mu)
+        return mu
+
+    def best_of_each(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+        """(words,) heads of the best trees of all sentences of a block."""
+        heads = np.empty(sentences[-1], np.int32)
+        self._decoder.argmax_of_each(scores, sentences, self.single_root, heads)
+        return heads
 
     def best(self, scores: np.ndarray) -> np.ndarray:
         """(n,) heads of the tree with the largest sum of `scores`."""
@@ -291,12 +340,18 @@ class Parser(Stored):
         self._decoder.argmax(scores, self.single_root, heads)
         return heads
 
-    def label_scores(self, matrix: np.ndarray, heads: np.ndarray, scanner: Scanner) -> np.ndarray:
-        """(n, labels) scores of the labels of a tree's arcs."""
+    def label_scores(
+        self,
+        matrix: np.ndarray,
+        heads: np.ndarray,
+        scanner: Scanner,
+        sentences: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """(words, labels) scores of the labels of the arcs of trees; without `sentences` of one."""
         if self.labeler is None:
             return np.zeros((heads.size, len(self.labels)), np.float32)
-        keys = scanner.stage["label"].keys(matrix, np.arange(heads.size + 1), heads, heads)
-        return self.labeler.scores(*keys)
+        cuts = one_sentence(matrix) if sentences is None else sentences
+        return self.labeler.scores(matrix, cuts, scanner.stage["label"], heads)
 
     def label_probabilities(self, scores: np.ndarray, confidence: Confidence) -> np.ndarray:
         """(n, labels) that a label is right, from `label_scores`."""
@@ -327,30 +382,21 @@ class Parser(Stored):
         """Trees of all sentences; decode is viterbi or map (the best tree) or posterior (the tree
         with the fewest expected wrong heads). At second order viterbi is posterior."""
         scanner = scanner or self.extractor
-        matrix = self.matrix(block, scanner)
-        n = block.n_tokens
-        out = Parsed(np.empty(n, np.int32), np.zeros(n, np.int32))
+        matrix, sentences = self.matrix(block, scanner), block.sentences
+        if not block.n_tokens:
+            return Parsed(np.empty(0, np.int32), np.empty(0, np.int32))
+        scored = self.scored(matrix, scanner, None, sentences)
+        heads, proven = scored.decode(decode)
+        scores = self.label_scores(matrix, heads, scanner, sentences)
+        labels = scores.argmax(axis=1).astype(np.int32)
+        out = Parsed(heads, labels, proven=proven)
         if probabilities:
-            out.head_probability, out.label_probability = np.empty(n), np.empty(n)
-        cuts = block.sentences.tolist()
-        for a, b in zip(cuts, cuts[1:], strict=False):
-            self._sentence(matrix[a:b], scanner, decode, slice(a, b), out)
+            c, n = self.head_confidence, np.diff(sentences)
+            mu = pruning.chosen(scored.arcs(c.sharpness), sentences, heads)
+            out.head_probability = c.mix(mu, np.repeat(1.0 / n, n))
+            p = self.label_probabilities(scores, self.label_confidence)
+            out.label_probability = p[np.arange(labels.size), labels]
         return out
-
-    def _sentence(
-        self, matrix: np.ndarray, scanner: Scanner, decode: str, at: slice, out: Parsed
-    ) -> None:
-        sentence = self.scored(matrix, scanner)
-        heads, proven = sentence.decode(decode)
-        labels = self.label_scores(matrix, heads, scanner)
-        out.heads[at], out.labels[at] = heads, labels.argmax(axis=1)
-        out.proven += proven
-        if out.head_probability is not None and out.label_probability is not None:
-            c, words = self.head_confidence, np.arange(heads.size)
-            mu = sentence.arcs(c.sharpness)[heads, words + 1]
-            out.head_probability[at] = c.mix(mu, 1.0 / heads.size)
-            p = self.label_probabilities(labels, self.label_confidence)
-            out.label_probability[at] = p[words, out.labels[at]]
 
     # ---- Files -----------------------------------------------------------------------------------
 

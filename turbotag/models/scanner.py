@@ -49,8 +49,12 @@ class Scanner:
         keys, ends = self.stage["arc"].keys(matrix, cuts, heads)
         if not self.parts:
             return keys, ends
-        p = parts.parts(cuts, heads, self.all_siblings)
-        all_keys, all_ends, size = [keys], [ends], keys.size
+        more, their_ends = self.part_keys(matrix, parts.parts(cuts, heads, self.all_siblings))
+        return np.concatenate([keys, more]), np.concatenate([ends, their_ends + keys.size])
+
+    def part_keys(self, matrix: np.ndarray, p: parts.Parts) -> tuple[np.ndarray, np.ndarray]:
+        """(keys, ends) of the siblings and grandparents of a sentence."""
+        all_keys, all_ends, size = [], [], 0
         for kind, positions in zip(ROLES, parts.positions(p), strict=True):
             if kind in self.parts:
                 keys, ends = self.parts[kind].keys(matrix, positions)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from turbotag.corpus.reader import Block
-from turbotag.features import compact
 from turbotag.features.arc_names import Namer, PartNamer, Values, values
 from turbotag.features.parts import ROLES
 from turbotag.models.parser import Parser
@@ -101,7 +100,7 @@ class _Classes(Explainer):
         tagger = parser.supertagger
         chosen = tagger.classifier if tagger and heads is None else parser.labeler
         assert chosen is not None
-        self.table, self.weights = chosen
+        self.classes = chosen
         self.namer = Namer(scanner.stage[stage], scanner.words)
         if heads is not None:
             self.scores = parser.label_scores(matrix, heads, scanner)
@@ -120,13 +119,13 @@ class _Classes(Explainer):
         other = int(scores.argmax()) if against is None else self.values.index(against)
         head = 0 if self.heads is None else int(self.heads[t])
         named = self.namer.features(self.matrix, self.named, head, t + 1, self.heads)
-        rows = self.table.lookup(compact.fold(np.array([key for key, _ in named], np.uint64)))
+        rows = self.classes.table.lookup(np.array([key for key, _ in named], np.uint64))
         at = (t + 1,) if self.heads is None else (head, t + 1)
-        found = [
-            (name, at, float(self.weights[row, self.best[t]]) - float(self.weights[row, other]))
-            for (_, name), row in zip(named, rows.tolist(), strict=True)
-            if row >= 0
-        ]
+        found = []
+        for (_, name), row in zip(named, rows.tolist(), strict=True):
+            if row >= 0:
+                weights = self.classes.row(row).astype(np.float64)
+                found.append((name, at, float(weights[self.best[t]] - weights[other])))
         chances = dict(zip(self.values, self.probabilities[t].tolist(), strict=True))
         strings = [self.values[k] for k in self.best.tolist()]
         others = [*strings[:t], self.values[other], *strings[t + 1 :]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
 
@@ -15,67 +13,110 @@ WIDE, NARROW = (10, 1e-4), (8, 3e-4)
 
 
 @njit(cache=True, nogil=True)
-def full(n):
-    """(cuts, heads): every word, and the root, as a head of every other word."""
-    cuts, heads = np.arange(n + 1) * n, np.empty(n * n, np.int32)
-    e = 0
-    for m in range(1, n + 1):
-        for h in range(n + 1):
-            if h != m:
-                heads[e] = h
-                e += 1
+def every(sentences):
+    """(cuts, heads): every word of a sentence, and the root, as a head of every other word; the
+    candidate heads of word t of a block are heads[cuts[t]:cuts[t+1]]."""
+    lengths = np.diff(sentences)
+    cuts, heads = np.zeros(lengths.sum() + 1, np.int64), np.empty((lengths**2).sum(), np.int32)
+    t = e = 0
+    for n in lengths:
+        for m in range(1, n + 1):
+            for h in range(n + 1):
+                if h != m:
+                    heads[e] = h
+                    e += 1
+            t += 1
+            cuts[t] = e
     return cuts, heads
+
+
+@njit(cache=True, nogil=True)
+def full(n):
+    """The same of one sentence of n words."""
+    return every(np.array([0, n]))
+
+
+@njit(cache=True, nogil=True)
+def squares(theta, cuts, heads, sentences):
+    """The (n+1, n+1) scores of candidate arcs, -inf elsewhere, of one sentence after the other."""
+    sides = np.diff(sentences) + 1
+    scores = np.full((sides**2).sum(), -np.inf)
+    begin = 0
+    for i in range(sides.size):
+        for m in range(1, sides[i]):
+            t = sentences[i] + m - 1
+            for e in range(cuts[t], cuts[t + 1]):
+                scores[begin + heads[e] * sides[i] + m] = theta[e]
+        begin += sides[i] ** 2
+    return scores
+
+
+@njit(cache=True, nogil=True)
+def chosen(values, sentences, heads):
+    """(words,) what `squares` have for the arcs of trees."""
+    out, begin = np.empty(heads.size), 0
+    for i in range(sentences.size - 1):
+        a, side = sentences[i], sentences[i + 1] - sentences[i] + 1
+        for m in range(1, side):
+            out[a + m - 1] = values[begin + heads[a + m - 1] * side + m]
+        begin += side * side
+    return out
 
 
 @njit(cache=True, nogil=True)
 def matrix(theta, cuts, heads):
     """(n+1, n+1) scores of candidate arcs, -inf elsewhere; cuts may begin anywhere."""
     n = cuts.size - 1
-    scores = np.full((n + 1, n + 1), -np.inf)
-    for m in range(1, n + 1):
-        for e in range(cuts[m - 1] - cuts[0], cuts[m] - cuts[0]):
-            scores[heads[e], m] = theta[e]
-    return scores
+    return squares(theta, cuts - cuts[0], heads, np.array([0, n])).reshape(n + 1, n + 1)
 
 
 def prune(
-    theta: np.ndarray, decoder: str, single_root: bool, limit: int, ratio: float
+    scores: np.ndarray,
+    sentences: np.ndarray,
+    decoder: str,
+    single_root: bool,
+    kept: tuple[int, float],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(cuts, heads) of the arcs worth keeping, from the scores of all arcs (in `full` order).
+    """(cuts, heads) of the arcs worth keeping, from the `squares` of the scores of all arcs.
 
-    The most probable heads of each word, at most `limit` and none below `ratio` of the best; and
+    The most probable heads of each word, at most kept[0] and none below kept[1] of the best; and
     the arcs of the best tree that the decoder may give, so that there always is one: decoder is
     nonprojective, projective, or projective-decoding (marginals of all trees, but the best one
     projective).
     """
-    n = math.isqrt(theta.size)
-    scores = matrix(theta, *full(n))
-    mu, best = np.empty_like(scores), np.empty(n, np.int32)
+    mu, best = np.empty_like(scores), np.empty(sentences[-1], np.int32)
     # not in a kernel: each would have to be compiled for the other
-    (projective if decoder == "projective" else tree).marginals(scores, single_root, 1.0, mu)
-    (tree if decoder == "nonprojective" else projective).argmax(scores, single_root, best)
-    return _probable(mu, best, limit, ratio)
+    sums = projective if decoder == "projective" else tree
+    sums.marginals_of_each(scores, sentences, single_root, 1.0, mu)
+    trees = tree if decoder == "nonprojective" else projective
+    trees.argmax_of_each(scores, sentences, single_root, best)
+    found: tuple[np.ndarray, np.ndarray] = _probable(mu, best, sentences, *kept)
+    return found
 
 
 @njit(cache=True, nogil=True)
-def _probable(mu, best, limit, ratio):
-    n = best.size
-    cuts, heads = np.zeros(n + 1, np.int64), np.empty(n * min(n, limit + 1), np.int32)
-    keep = np.empty(n + 1, np.bool_)
-    size = 0
-    for m in range(1, n + 1):
-        column = mu[:, m].copy()
-        column[m] = -1.0
-        order = np.argsort(-column)
-        keep[:] = False
-        for r in range(min(limit, n)):
-            keep[order[r]] = column[order[r]] >= ratio * column[order[0]]
-        keep[best[m - 1]] = True
-        for h in range(n + 1):
-            if keep[h]:
-                heads[size] = h
-                size += 1
-        cuts[m] = size
+def _probable(mu, best, sentences, limit, ratio):
+    lengths = np.diff(sentences)
+    cuts = np.zeros(best.size + 1, np.int64)
+    heads = np.empty((lengths * np.minimum(lengths, limit + 1)).sum(), np.int32)
+    keep = np.empty(lengths.max() + 1, np.bool_)
+    begin = size = t = 0
+    for n in lengths:
+        for m in range(1, n + 1):
+            column = mu[begin + m : begin + (n + 1) ** 2 : n + 1].copy()
+            column[m] = -1.0
+            order = np.argsort(-column)
+            keep[: n + 1] = False
+            for r in range(min(limit, n)):
+                keep[order[r]] = column[order[r]] >= ratio * column[order[0]]
+            keep[best[t]] = True
+            for h in range(n + 1):
+                if keep[h]:
+                    heads[size] = h
+                    size += 1
+            t += 1
+            cuts[t] = size
+        begin += (n + 1) ** 2
     return cuts, heads[:size]
 
 

@@ -394,6 +394,31 @@ def _among(x, path, begin, end):
     return False
 
 
+@njit(cache=True, nogil=True)
+def marginals_of_each(scores, sentences, single_root, beta, mu):
+    """The marginals of each sentence of a block, whose scores and probabilities, (n+1, n+1), stand
+    one after the other (structures/pruning.squares)."""
+    begin = 0
+    for i in range(sentences.size - 1):
+        side = sentences[i + 1] - sentences[i] + 1
+        end = begin + side * side
+        own = scores[begin:end].reshape(side, side)
+        marginals(own, single_root, beta, mu[begin:end].reshape(side, side))
+        begin = end
+
+
+@njit(cache=True, nogil=True)
+def argmax_of_each(scores, sentences, single_root, heads):
+    """The best trees of all sentences of a block into heads (words,)."""
+    begin = 0
+    for i in range(sentences.size - 1):
+        a, b = sentences[i], sentences[i + 1]
+        side = b - a + 1
+        own = scores[begin : begin + side * side].reshape(side, side)
+        argmax(own, single_root, heads[a:b])
+        begin += side * side
+
+
 def kbest(scores: np.ndarray, single_root: bool, k: int) -> tuple[np.ndarray, np.ndarray]:
     """(heads (m, n), scores (m,)) of the m <= k best trees, best first."""
     return lawler.kbest(argmax, scores, single_root, k)

@@ -27,7 +27,6 @@ from turbotag.features.indexing import (
 )
 from turbotag.features.kinds import resource_arrays
 from turbotag.features.resources import Resource
-from turbotag.features.weights import WeightTable
 from turbotag.losses import Loss
 from turbotag.models.components import (
     PACKED,
@@ -35,7 +34,7 @@ from turbotag.models.components import (
     Supertagger,
     kept_heads,
     supertagger,
-    unpacked,
+    weight_table,
 )
 from turbotag.models.parser import Parser
 from turbotag.models.scanner import Scanner
@@ -326,8 +325,7 @@ class Pruning(Stage):
 
     def apply(self, setup: Setup, packed: Arrays) -> None:
         super().apply(setup, packed)
-        table = WeightTable(*unpacked(setup.arrays, self.name))
-        setup.pruner = replace(setup.pruner, table=table)
+        setup.pruner = replace(setup.pruner, table=weight_table(setup.arrays, self.name))
 
 
 @dataclass
