@@ -64,3 +64,11 @@ def test_private_names_are_found(tmp_path):
         "from turbotag.corpus import text\nfrom turbotag.x import _y\ntext._SPACE, text.__name__\n"
     )
     assert list(private(path)) == [(2, "_y"), (3, "text._SPACE")]
+
+
+def test_the_table_of_optimizers_is_made_from_their_declarations():
+    """docs/optimizers.md: `python scripts/compare_optimizers.py page` makes it anew."""
+    made = "import compare_optimizers as c; print(c.declared(None), end='')"
+    done = subprocess.run([sys.executable, "-c", made], cwd=SCRIPTS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout in (ROOT / "docs" / "optimizers.md").read_text(encoding="utf-8")

@@ -67,6 +67,16 @@ def test_without_l1_nothing_changes(name):
     assert runs[0].weights().tobytes() == runs[1].weights().tobytes()
 
 
+def test_without_l1_owl_qn_is_as_fast_as_lbfgs():
+    """No orthant holds it up."""
+    epochs = {}
+    for name in ("owl-qn", "lbfgs"):
+        opt = algorithm(name)(chain_problem(beta=3.0, gamma=1.0), 0.02, rng())
+        assert run(opt, Limits(200, 1e-8), Trace()).certificate.gap <= 1e-8
+        epochs[name] = opt.epochs
+    assert epochs["owl-qn"] <= 1.5 * epochs["lbfgs"]
+
+
 @makers
 def test_the_gap_at_any_weights_is_one_of_the_optimum(make):
     problem, l1 = make(gamma=1.0), 0.1
@@ -91,5 +101,5 @@ def test_the_exact_dual_has_none():
 def test_others_refuse_it():
     for name in ALGORITHMS.keys() - ABLE:
         beta = 1.0 if serves(ALGORITHMS[name].losses, 1.0, 0.0) else np.inf
-        with pytest.raises(UsageError, match="no parameter 'l1'"):
+        with pytest.raises(UsageError, match="no parameter 'l1', which owl-qn, sdca take"):
             algorithm(name)(chain_problem(beta=beta), LAM, rng(), l1=0.1)

@@ -330,6 +330,14 @@ def test_delayed_steps_of_sag_equal_dense_ones():
     np.testing.assert_allclose(opt.weights(), W, atol=1e-10)
 
 
+def test_the_loss_of_a_problem_cannot_be_changed():
+    """Kernels would not see it."""
+    problem = chain_problem()
+    for name in ("beta", "gamma"):
+        with pytest.raises(AttributeError):
+            setattr(problem, name, 3.0)
+
+
 def test_limits_on_oracle_calls_and_seconds():
     problem = chain_problem()
     opt = SDCA(problem, LAM, rng())
@@ -394,14 +402,17 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS, *VARIANTS])
-def test_resumed_run_is_bit_identical(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [*((name, 1) for name in [*ALGORITHMS, *VARIANTS]), *((name, 0) for name in ALGORITHMS)],
+)
+def test_resumed_run_is_bit_identical(name, order, monkeypatch):
     monkeypatch.setattr("turbotag.optim.quasi_newton.ROUND", 1)
     cls = algorithm(name.split()[0])
     beta, gamma = (1.0, 0.0) if cls.losses in ("any", "smooth") else (math.inf, 0.0)
 
     def chain_problem():
-        return problems.chain_problem(beta=beta, gamma=gamma)
+        return problems.chain_problem(beta=beta, gamma=gamma, order=order)
 
     def make(problem):
         return cls(problem, LAM, rng(3), **VARIANTS.get(name, {}))

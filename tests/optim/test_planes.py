@@ -99,6 +99,16 @@ def test_the_cache_saves_oracle_calls(make):
     assert calls[5] < 0.6 * calls[0]
 
 
+def test_the_cache_keeps_the_newest_labelings_and_the_gold_one():
+    problem = chain_problem(beta=math.inf, gamma=1.0)
+    opt = SVMStruct(problem, LAM, rng(), labelings=2)
+    for _ in range(12):
+        opt.epoch()
+    assert max(map(len, opt.lists.points)) == 3
+    for i in range(problem.n):
+        np.testing.assert_array_equal(opt.lists.stats(i, -1), problem.gold(i))
+
+
 @pytest.mark.parametrize("make", [chain_problem, arc_problem])
 def test_working_sets_hold_the_labelings_of_the_optimum(make):
     """Between the labelings of its working sets n-slack leaves a tenth of the gap at most."""

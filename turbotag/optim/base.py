@@ -73,6 +73,9 @@ LOSSES = {
 }
 
 
+OWNERS: dict[str, list[str]] = {}  # the optimizers that declare a parameter of a name
+
+
 def serves(kind: str, beta: float, gamma: float) -> bool:
     if kind == "any":
         return True
@@ -105,6 +108,11 @@ class Optimizer:
     done: str | None = None  # why there is nothing left to do
     dev_score: Callable[[np.ndarray], float] | None = None  # set by the training loop
 
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            for p in cls.params:
+                OWNERS.setdefault(p.name, []).append(cls.name)
+
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         if not (lam > 0 and np.isfinite(lam)):
             raise UsageError(f"lambda is {lam}: it must be positive and finite")
@@ -125,8 +133,11 @@ class Optimizer:
         known = {p.name: p for p in cls.params}
         for name, value in given.items():
             if name not in known:
-                has = ", ".join(known) or "none"
-                raise UsageError(f"{cls.name} has no parameter {name!r}; its parameters: {has}")
+                others = f", which {', '.join(sorted(OWNERS[name]))} take" if name in OWNERS else ""
+                own = ", ".join(known) or "none"
+                raise UsageError(
+                    f"{cls.name} has no parameter {name!r}{others}; its parameters: {own}"
+                )
             known[name].check(value)
         return {p.name: given.get(p.name, p.default) for p in cls.params}
 

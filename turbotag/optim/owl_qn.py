@@ -7,7 +7,8 @@ into, a quasi-Newton step with the curvature of f, and sets to 0 what would leav
     g    the pseudo-gradient: the subgradient of P with the smallest norm
     d    -H g by the two loops of L-BFGS, with d_j = 0 where it does not descend (d_j g_j >= 0)
     w'   the projection of w + step d onto the orthant of sign(w_j), or of sign(-g_j) where w_j = 0
-The step is halved until P falls by 1e-4 of what g promises.
+The step is halved until P falls by 1e-4 of what g promises. Without s there are no orthants, and
+this is L-BFGS.
 
 Gap: at any w the dual point is the marginals at w, with v = w(alpha) = w - grad f(w)/lambda, and
     P(w) - D(alpha) = lambda/2 |w|^2 + s |w|_1 - lambda <v, w> + lambda/2 |soft(v, s/lambda)|^2.
@@ -55,13 +56,15 @@ class OWLQN(Optimizer):
         f, s = float(self.numbers[1]), self.param["l1"]
         g = self._pseudo_gradient()
         d = -self._curved(g)
-        d[d * g >= 0.0] = 0.0
+        if s:
+            d[d * g >= 0.0] = 0.0
         orthant = np.where(self.W != 0.0, np.sign(self.W), -np.sign(g))
         before = f + s * float(np.abs(self.W).sum())
         step = 1.0 if self.numbers[0] else min(1.0, 1.0 / max(float(np.linalg.norm(g)), 1e-300))
         for _ in range(MAX_HALVINGS):
             W = self.W + step * d
-            W[W * orthant <= 0.0] = 0.0
+            if s:
+                W[W * orthant <= 0.0] = 0.0
             value, grad = self._evaluate(W)
             promised = float(np.vdot(g, W - self.W))
             if value + s * float(np.abs(W).sum()) <= before + DECREASE * promised:
