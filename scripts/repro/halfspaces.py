@@ -30,7 +30,7 @@ def run(setting: Setting) -> None:
     if not setting.has("conll2002-nl"):
         return
     for loss in LOSSES:
-        task = tagging(setting, "conll2002-nl", setting.pick(40, 800, None), loss=loss)
+        task = tagging(setting, "conll2002-nl", setting.pick(40, 4000, None), loss=loss)
 
         def measure(opt: Any, task: Any = task) -> Row:
             W = opt.weights()
@@ -41,7 +41,7 @@ def run(setting: Setting) -> None:
                 continue
             task.optimizer(name, C, **params).epoch()  # compiles before the clock starts
             opt = task.optimizer(name, C, **params)
-            for row in follow(opt, measure, setting.pick(2, 8, 20)):
+            for row in follow(opt, measure, setting.pick(2, 10, 20)):
                 rows.append({"loss": loss, "optimizer": label, **row})
             print(rows[-1], flush=True)
         setting.write("halfspaces", rows)
@@ -78,7 +78,7 @@ def section(out: Path) -> str:
         "within 0.5 of it after",
     ]
     return (
-        f"{NAMES['conll2002-nl']}, the first 800 sentences, F1 on its development part, C = "
+        f"{NAMES['conll2002-nl']}, the first 4,000 sentences, F1 on its development part, C = "
         f"{C:g}. The half-spaces are the tangents of the loss of a sentence at its last visits; "
         "with one it is DCA. Averaged weights of online methods.\n\n"
         + table([*head, "primal", "CPU s"], found)

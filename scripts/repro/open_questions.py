@@ -41,7 +41,8 @@ def sampling(setting: Setting) -> None:
     for corpus, first in CORPORA.items():
         if setting.has(corpus):
             task = tagging(setting, corpus, setting.pick(40, first, None))
-            rows += race(setting, {"corpus": corpus}, task, SAMPLED, 1.0, setting.pick(3, 40, 100))
+            passes = setting.pick(3, 80 if corpus == "ocr" else 40, 100)
+            rows += race(setting, {"corpus": corpus}, task, SAMPLED, 1.0, passes)
             setting.write("open-questions-sampling", rows)
 
 
@@ -76,7 +77,7 @@ def race(
         warm.epoch()  # kernels are compiled before the clock starts
         warm.close()
         opt, lower = task.optimizer(name, C, **params), -math.inf
-        seconds = setting.pick(None, 10.0, 300.0)
+        seconds = setting.pick(None, 15.0, 300.0)
         for row in follow(opt, primal, 10_000, passes, seconds, spaced):
             lower = lower if opt.dual is None else max(lower, opt.dual)
             rows.append({**where, "optimizer": label, **row, "best_dual": lower})
@@ -132,7 +133,7 @@ def section(out: Path) -> str:
     parts = [
         "crf loss. Passes of oracle calls, with CPU seconds in brackets, to a suboptimality "
         "relative to the best dual of any method (an upper bound of it). Primal values are "
-        "computed outside the clock, kernels are compiled before it starts. A run has 10 CPU "
+        "computed outside the clock, kernels are compiled before it starts. A run has 15 CPU "
         "seconds at most. Sampling: all of OCR and 1,000 sentences of the others; "
         "acceleration: all of OCR and, where the table has them, 300 sentences of chunking and 60 "
         "trees.",
@@ -159,7 +160,7 @@ def claims(out: Path) -> list[Claim]:
         ends = {n: g[-1]["above"] for n, g in by.items()}
         unreached = math.isinf(at["oeg"]) and math.isinf(at["oeg-gap"])
         better.append(ends["oeg-gap"] < ends["oeg"] if unreached else at["oeg-gap"] < at["oeg"])
-        level.append(at["oeg-gap"] <= 1.25 * at["sdca-gap"])
+        level.append(at["oeg-gap"] <= 1.25 * at["sdca-gap"] and not unreached)
         words.append(
             f"{NAMES[corpus]}: " + ", ".join(f"{n} {shown(x, '.0f')}" for n, x in at.items())
         )
@@ -187,14 +188,17 @@ def claims(out: Path) -> list[Claim]:
     wins, words = [], []
     for (corpus, C), (_, by) in races(out, "acceleration", "corpus", "C").items():
         plain, fast = by["sdca-gap"], by["sdca-accelerated"]
-        at = plain[-1]["passes"]
-        last = [r for r in fast if r["passes"] <= at][-1]
+        reached = max(plain[-1]["above"], fast[-1]["above"])  # by both
+        took = {
+            x: [first_at(g, "above", reached, x) for g in (fast, plain)]
+            for x in ("passes", "cpu_seconds")
+        }
         if C >= 10.0:
-            wins.append(last["above"] < 0.5 * plain[-1]["above"])
+            wins.append(all(a < b for a, b in took.values()))
+        (a, b), (s, t) = took["passes"], took["cpu_seconds"]
         words.append(
-            f"{NAMES[corpus]}, C = {C:g}: {last['above']:.1e} ({last['cpu_seconds']:.1f} s) "
-            f"against {plain[-1]['above']:.1e} ({plain[-1]['cpu_seconds']:.1f} s) "
-            f"after {at:.0f} passes"
+            f"{NAMES[corpus]}, C = {C:g}, to {reached:.1e}: {a:.0f} against {b:.0f} passes, "
+            f"{s:.1f} against {t:.1f} s"
         )
     if words:
         found.append(
@@ -202,8 +206,9 @@ def claims(out: Path) -> list[Claim]:
                 SOURCE,
                 "Acceleration pays for SDCA where lambda is small (C = 10 and more).",
                 all(wins) if wins else None,
-                f"Relative suboptimality, accelerated against plain: {'; '.join(words)}. It shows "
-                "if it is half as large or less at every such C.",
+                "Passes and CPU seconds to the relative suboptimality that both reach, "
+                f"accelerated against plain: {'; '.join(words)}. It shows if both are fewer at "
+                "every such C.",
             )
         )
     return found

@@ -81,6 +81,21 @@ def test_the_objective_falls_from_round_to_round(make, beta, gamma):
     assert opt.problem.certified.startswith("the convex problem")
 
 
+@pytest.mark.parametrize("lam", [0.1, 0.001])
+@makers
+@losses
+def test_a_round_ends_with_its_own_weights(make, beta, gamma, lam):
+    """A run may end with it, and must not have those at the start of another round then."""
+    opt = concave_convex(algorithm("sdca"))(make(beta=beta, gamma=gamma), lam, rng())
+    zero, ends = opt._objective(opt.weights()), []
+    for _ in range(60):
+        opt.epoch()
+        if opt.progress[3]:
+            ends.append(opt._objective(opt.weights()))
+    assert len(ends) > 1
+    assert max(ends) < zero
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_around_every_optimizer_and_resumed(name, monkeypatch):
     monkeypatch.setattr("turbotag.optim.quasi_newton.ROUND", 1)

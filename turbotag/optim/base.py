@@ -207,9 +207,6 @@ class Optimizer:
             array[...] = found
 
 
-Point = Callable[[int], tuple[np.ndarray, float]]  # of a dual point: stats, entropy over beta
-
-
 class DualOptimizer(Optimizer):
     """Keeps a dual point alpha and W = w(alpha) = 1/(lambda n) sum_i F_i (z_i - mu_i)."""
 
@@ -233,14 +230,10 @@ class DualOptimizer(Optimizer):
     def finish(self) -> None:
         """Recompute W from the dual variables, so that a certificate speaks of exactly these
         weights and of no rounding of a million updates."""
+        problem, step = self.problem, 1.0 / (self.lam * self.problem.n)
         self.W[:] = 0.0
-        gather(self.problem, self.point, 1.0 / (self.lam * self.problem.n), self.W)
-
-
-def gather(problem: Problem, point: Point, step: float, W: np.ndarray) -> None:
-    """W += step sum_i F_i (z_i - mu_i), where point(i) gives the stats mu_i."""
-    for i in range(problem.n):
-        problem.add(i, problem.gold(i) - point(i)[0], step, W)
+        for i in range(problem.n):
+            problem.add(i, problem.gold(i) - self.point(i)[0], step, self.W)
 
 
 def blocks(problem: Problem) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.optim.base import EXACT, DualOptimizer, Optimizer
+from turbotag.optim.base import EXACT, Optimizer
 from turbotag.structures.linearized import LinearizedProblem
 
 NEAR = 0.01  # a round ends at a gap of this share of its primal objective,
@@ -33,15 +33,20 @@ class _Rounds(Optimizer):
         self.convex = LinearizedProblem(problem)
         self._start: dict[str, Any] = {"lam": lam, "rng": rng, **params}
         super().__init__(self.convex, lam, rng, **params)
-        # rounds done, epochs of the present one, whether they have settled; the objective so far
-        self.progress = np.zeros(3, np.int64)
+        # rounds done, epochs of the present one, whether they have settled, whether the present one
+        # is over; the objective so far
+        self.progress = np.zeros(4, np.int64)
         self.reached = np.array([np.inf])
 
     def epoch(self) -> None:
+        """An epoch of the present round, or the first one of the next: a run that ends here has the
+        weights of a round, not those at the start of another."""
+        if self.progress[3]:
+            self._next_round()
         super().epoch()
         self.progress[1] += 1
         if not self.progress[2] and self._solved():
-            self._next_round()
+            self.progress[3], self.done = 1, None
 
     def _solved(self) -> bool:
         gap, epochs = super().gap_estimate(), self.progress[1]
@@ -57,7 +62,8 @@ class _Rounds(Optimizer):
         W = self.weights().copy()
         value = self._objective(W)
         self.oracle_calls += 2 * self.convex.n
-        self.progress[:2] += 1, -self.progress[1]
+        self.progress[[1, 3]] = 0
+        self.progress[0] += 1
         if self.reached[0] - value <= SETTLED * abs(value):
             self.progress[2] = 1
             return
@@ -70,16 +76,12 @@ class _Rounds(Optimizer):
         return self.convex.objective(self.lam, W) + self.l1 * float(np.abs(W).sum())
 
     def _again(self) -> None:
-        """Go on with the new problem: a dual method from its dual variables, others afresh."""
-        if isinstance(self, DualOptimizer):
-            self.finish()
-            self.certify()
-            return
+        """Start afresh on the new problem. The dual variables of the last round would be a poor
+        start: w(alpha) is made of their distance from the targets, which have moved."""
         counts = self.epochs, self.oracle_calls, self.updates
         self.close()
         super().__init__(self.convex, **self._start)
         self.epochs, self.oracle_calls, self.updates = counts
-        self.done = None
 
     def gap_estimate(self) -> float | None:
         """Infinite until the rounds have settled: no certificate ends the run before."""

@@ -12,30 +12,41 @@ stay when y moves, and the mean of its block gaps is its duality gap. It is solv
 certifies a gap of at most delta kappa/2 |w - y|^2 with delta = sqrt q / (2 - sqrt q).
 
 kappa: SDCA needs about 1 + X epochs for a factor e, where X lambda is the curvature that all
-instances have together, and acceleration the square root of that, at best. So the first epochs are
-plain SDCA (kappa = 0), whose rate tells X; if X is large, kappa = (X - 1) lambda makes the inner
-problem one of X = 1. The dual variables are a dual point of the original problem too, with
+instances have together, and acceleration the square root of that, at best. So the run begins with
+plain SDCA (kappa = 0), whose rate tells X; when it becomes slow, kappa = (X - 1) lambda makes the
+inner problem one of X = 1. The dual variables are a dual point of the original problem too, with
 w(alpha) = v (lambda + kappa)/lambda: the certificate is of that problem.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from turbotag.optim.base import EXACT, Optimizer, Param, gather
+from turbotag.lean import kernel
+from turbotag.optim.base import EXACT, Optimizer, Param
 from turbotag.optim.certificate import Certificate, check_gap, primal_value, proven
-from turbotag.optim.epochs import slices
+from turbotag.optim.epochs import dot, scratch, slices, three
 from turbotag.optim.problem import Problem
 from turbotag.optim.sampling import Sampler
-from turbotag.optim.sdca import NOBODY, CompactDual, Visits
+from turbotag.optim.sdca import NOBODY, CompactDual, Visits, is_gap
+from turbotag.structures.verbs import add, gold, oracle
 
-WATCHED = 6  # epochs of plain SDCA after the first two, whose rate tells how slow it is
+WATCHED = 6  # epochs of plain SDCA whose rate tells how slow it is
 SLOW = 4.0  # the least X for which acceleration is begun
 SLOWEST = 0.98  # a factor an epoch: what is taken for one nearer to 1, or above it
 TINY = 1e-300
+
+
+class Squares(NamedTuple):
+    """|w|^2, |w - y|^2, |w(alpha)|^2 and |w - w(alpha)|^2, w(alpha) of the original problem."""
+
+    w: float
+    w_less_y: float
+    w_alpha: float
+    w_less_w_alpha: float
 
 
 class AcceleratedSDCA(Optimizer):
@@ -65,10 +76,11 @@ class AcceleratedSDCA(Optimizer):
         self.duals = CompactDual(problem, lam)
         self.gaps = np.ones(n)
         self.sampler = Sampler("gap", self.param["nonuniform"], np.ones(n))
-        self.seen = np.zeros(2 + WATCHED)  # estimated gaps of the first epochs
+        self.seen = np.zeros(WATCHED)  # estimated gaps of the last epochs, the newest last
         self.kappa = np.zeros(1)
         self.dual: float = 0.0
         self.rewards = np.zeros(1)  # mean of entropy and reward of the dual variables
+        self.squares = Squares(0.0, 0.0, 0.0, 0.0)
         if self.param["kappa"] > 0.0:
             self._begin(lam * self.param["kappa"])
 
@@ -77,32 +89,30 @@ class AcceleratedSDCA(Optimizer):
         n = self.problem.n
         draws = self.rng.random((n, 2))
         first = self.rng.permutation(n) if self.epochs == 0 else NOBODY
-        plain, gains = self.kappa[0] == 0.0, 0.0
-        before = 0.0 if plain else self.problem.sq_norm(self.W)
+        gains, before = 0.0, self.squares.w
         for part in slices(n):
             steps = first[part], draws[part], self.sampler.weights
             gains = self.duals.steps(Visits(*steps, self.gaps), self.W, gains)
-        if plain:
-            self.dual += gains
-        else:  # of the inner dual, which is rewards - (lambda + kappa)/2 |w|^2 and a constant
-            self.rewards += gains
-            self.rewards += self.duals.scale / n * 0.5 * (self.problem.sq_norm(self.W) - before)
-            self.dual = self._dual()
         self.oracle_calls += n
         self.updates += n
         if self.kappa[0] > 0.0:
+            # gains of the inner dual, which is rewards - (lambda + kappa)/2 |w|^2 and a constant
+            self._measure()
+            self.rewards += gains + self.duals.scale / n * 0.5 * (self.squares.w - before)
+            self.dual = float(self.rewards[0]) - 0.5 * self.lam * self.squares.w_alpha
             wanted = self._wanted()
             if self.gaps.mean() <= wanted and self._inner_gap() <= wanted:
                 self._next()
-        elif self.epochs < self.seen.size:
-            self.seen[self.epochs] = self.gaps.mean()
-            if self.epochs == self.seen.size - 1:
+        else:
+            self.dual += gains
+            self.seen[:] = [*self.seen[1:], self.gaps.mean()]
+            if self.epochs >= WATCHED + 1:  # the first two epochs are fast on every problem
                 self._decide()
         self.epochs += 1
 
     def _decide(self) -> None:
         """Begin to accelerate if plain SDCA is slow; rho is its factor an epoch."""
-        early, late = self.seen[2], self.seen[-1]
+        early, late = self.seen[0], self.seen[-1]
         rho = min((late / max(early, late, TINY)) ** (1.0 / (WATCHED - 1)), SLOWEST)
         X = rho / (1.0 - rho)
         if X >= SLOW:
@@ -121,25 +131,27 @@ class AcceleratedSDCA(Optimizer):
 
     def _around(self) -> None:
         """The inner problem around y, at the same dual variables: W = c + v."""
-        problem, kappa = self.problem, float(self.kappa[0])
+        kappa = float(self.kappa[0])
         self.c[:] = kappa / (self.lam + kappa) * self.y
         self.W[:] = self.c
-        gather(problem, self.duals.point, 1.0 / self.duals.scale, self.W)
+        _gather(self.problem.data, self.duals.mu, 1.0 / self.duals.scale, self.W)
+        self._measure()
+
+    def _measure(self) -> None:
+        ratio = (self.lam + float(self.kappa[0])) / self.lam
+        self.squares = Squares(*_squares(self.W, self.c, self.y, ratio))
 
     def _wanted(self) -> float:
         """The gap to which the present inner problem is to be solved."""
         kappa = float(self.kappa[0])
         root = math.sqrt(self.lam / (self.lam + kappa))
-        return root / (2.0 - root) * 0.5 * kappa * self.problem.sq_norm(self.W - self.y)
+        return root / (2.0 - root) * 0.5 * kappa * self.squares.w_less_y
 
     def _inner_gap(self) -> float:
         """The gap of the inner problem by a full pass, which refreshes the stale block gaps."""
-        problem = self.problem
-        for i in range(problem.n):
-            value, theta, _ = problem.oracle(i, self.W)
-            self.gaps[i] = value - self.duals.h[i] - theta @ self.duals.point(i)[0]
-            check_gap(float(self.gaps[i]), value)
-        self.oracle_calls += problem.n
+        point = self.duals.mu, self.duals.h
+        check_gap(*_block_gaps(self.problem.data, self.W, *point, self.gaps))
+        self.oracle_calls += self.problem.n
         self.sampler.fill(self.gaps)
         return float(self.gaps.mean())
 
@@ -150,14 +162,6 @@ class AcceleratedSDCA(Optimizer):
         self.x[:] = self.W
         self._around()
 
-    def _shares(self) -> np.ndarray:
-        """w(alpha) of the original problem."""
-        return (self.W - self.c) * ((self.lam + float(self.kappa[0])) / self.lam)
-
-    def _dual(self) -> float:
-        """D of the original problem at the present dual variables."""
-        return float(self.rewards[0]) - 0.5 * self.lam * self.problem.sq_norm(self._shares())
-
     def gap_estimate(self) -> float | None:
         """P(w) - D(alpha) = mean block gap at w + lambda/2 |w - w(alpha)|^2, whatever w and alpha:
         with the block gaps as last seen."""
@@ -165,8 +169,7 @@ class AcceleratedSDCA(Optimizer):
             return None
         if self.kappa[0] == 0.0:
             return float(self.gaps.mean())
-        apart = self.problem.sq_norm(self.W - self._shares())
-        return float(self.gaps.mean()) + 0.5 * self.lam * apart
+        return float(self.gaps.mean()) + 0.5 * self.lam * self.squares.w_less_w_alpha
 
     def weights(self) -> np.ndarray:
         return self.W
@@ -181,7 +184,8 @@ class AcceleratedSDCA(Optimizer):
         self.oracle_calls += self.problem.n
         rewards = sum(self.problem.reward(i, self.duals.point(i)[0]) for i in range(self.problem.n))
         self.rewards[0] = (float(self.duals.h.sum()) + rewards) / self.problem.n
-        self.dual = self._dual()
+        w_alpha = (self.W - self.c) * ((self.lam + float(self.kappa[0])) / self.lam)
+        self.dual = float(self.rewards[0]) - 0.5 * self.lam * self.problem.sq_norm(w_alpha)
         return proven(primal, self.dual)
 
     @property
@@ -199,4 +203,44 @@ class AcceleratedSDCA(Optimizer):
         if not self.kappa[0] >= 0.0:
             raise ValueError(f"kappa is {self.kappa[0]}")
         self._scale(float(self.kappa[0]))
+        self._measure()
         self.dual = float(state["dual"][0])
+
+
+@kernel
+def _squares(W, c, y, ratio):
+    """What Squares has, in one pass over the weights; w(alpha) = ratio (W - c)."""
+    a = b = d = e = 0.0
+    for r in range(W.shape[0]):
+        for k in range(W.shape[1]):
+            w, alpha = W[r, k], ratio * (W[r, k] - c[r, k])
+            a += w * w
+            b += (w - y[r, k]) ** 2
+            d += alpha * alpha
+            e += (w - alpha) ** 2
+    return a, b, d, e
+
+
+@kernel
+def _gather(data, mu, step, W):
+    """W += step sum_i F_i (z_i - mu_i)."""
+    memory = scratch(data.parts)
+    for i in range(data.parts.size - 1):
+        d, z, _ = three(memory, data.parts, i)
+        gold(data, i, z)
+        d[:] = z - mu[data.parts[i] : data.parts[i + 1]]
+        add(data, i, d, step, W)
+
+
+@kernel
+def _block_gaps(data, W, mu, h, gaps):
+    """Block gaps at W into gaps; (gap, value) of the first that is none, or of the last."""
+    memory, gap, value = scratch(data.parts), 0.0, 0.0
+    for i in range(h.size):
+        theta, nu, _ = three(memory, data.parts, i)
+        value = oracle(data, i, W, 1.0, theta, nu)
+        gap = value - h[i] - dot(theta, mu[data.parts[i] : data.parts[i + 1]])
+        if not is_gap(gap, value):
+            break
+        gaps[i] = gap
+    return gap, value
