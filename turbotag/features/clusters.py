@@ -51,7 +51,7 @@ class Clusters(Resource):
     """slots: (3 B,) uint32; paths: of the clusters 1, 2, ...; cased: whether a listed word has
     capitals, without which words are looked up in lower case only."""
 
-    kind, prefix = "cluster", "clusters"
+    kind, prefix, has_depths = "cluster", "clusters", True
     layout: ClassVar = {
         "slots": ("uint8", (None,)),
         "paths": ("uint16 uint32 uint64", (None,)),

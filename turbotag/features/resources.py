@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from itertools import product
 from typing import ClassVar, TypeVar
 
@@ -20,17 +21,19 @@ from turbotag.corpus.reader import Source
 from turbotag.errors import DataError
 
 Arrays = dict[str, np.ndarray]
-_COLUMN = re.compile(r"(gaz|cluster(?:[1-9]\d?)?)(?::([\w:-]+))?")
+_COLUMN = re.compile(r"([a-z]+)([1-9]\d?)?(?::([\w:-]+))?")  # kind, depth, name
 
 
 class Resource(ABC):
     """One resource: it gives each word of a text a number, and each number a value to be read.
 
-    kind: as templates name it; prefix: of its arrays in a model file; layout: their types and
-    shapes there, as models/checks.expect takes them.
+    kind: as templates name it; has_depths: whether they may add a number to that, as in cluster4;
+    prefix: of its arrays in a model file; layout: their types and shapes there, as
+    storage/checks.expect takes them.
     """
 
     kind: ClassVar[str]
+    has_depths: ClassVar[bool] = False
     prefix: ClassVar[str]
     layout: ClassVar[dict[str, tuple[str, tuple[int | None, ...]]]]
     name: str
@@ -63,23 +66,32 @@ class Resource(ABC):
         """What a template that reads `column` sees, by number; number 0 keeps it from firing."""
 
 
+@cache
+def _read(column: str) -> tuple[type[Resource] | None, int, str]:
+    """(kind, depth, name) of a column of a template: cluster4:en is (Clusters, 4, "en")."""
+    from turbotag.features.kinds import KINDS  # which imports this module
+
+    match = _COLUMN.fullmatch(column)
+    for cls in KINDS.values() if match else ():
+        if match and match[1] == cls.kind and (cls.has_depths or not match[2]):
+            return cls, int(match[2] or 0), match[3] or ""
+    return None, 0, ""
+
+
 def kind_of(column: str) -> str:
     """The kind of resource that a column of a template stands for, '' if it is one of the file."""
-    match = _COLUMN.fullmatch(column)
-    return match[1].rstrip("0123456789") if match else ""
+    cls, _, _ = _read(column)
+    return cls.kind if cls else ""
 
 
 def name_of(column: str) -> str:
-    """The resource that it names, '' if it stands for all of its kind."""
-    match = _COLUMN.fullmatch(column)
-    return (match[2] or "") if match else ""
+    """The resource that a column names, '' if it stands for all of its kind."""
+    return _read(column)[2]
 
 
 def depth_of(column: str) -> int:
     """How many bits of a path a column reads: 4 for cluster4, 0, which is all, for cluster."""
-    match = _COLUMN.fullmatch(column)
-    digits = match[1].lstrip("abcdefghijklmnopqrstuvwxyz") if match else ""
-    return int(digits or 0)
+    return _read(column)[1]
 
 
 def find(column: str, resources: Iterable[Resource]) -> Resource:
@@ -87,8 +99,9 @@ def find(column: str, resources: Iterable[Resource]) -> Resource:
     for resource in resources:
         if (resource.kind, resource.name) == (kind_of(column), name_of(column)):
             return resource
-    what = {"gaz": "gazetteer", "cluster": "clusters"}[kind_of(column)]
-    raise DataError(f"the templates need {what} {name_of(column)!r}, which is not given")
+    cls, _, name = _read(column)
+    what = cls.prefix if cls else column
+    raise DataError(f"the templates need {what} {name!r}, which is not given")
 
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ import numpy as np
 
 from turbotag.corpus.reader import Block, Source
 from turbotag.errors import DataError
+from turbotag.features.kinds import KINDS
 from turbotag.interrupts import pending
 from turbotag.optim.run import Saving, State
 from turbotag.optim.trace import Echo
@@ -23,16 +24,7 @@ from turbotag.storage.checks import fitting
 
 Arrays = dict[str, np.ndarray]
 OVER = "over"  # in place of a state: the stage is, and the arrays are what it gave
-FILES = (
-    "train",
-    "dev",
-    "ner",
-    "ner_dev",
-    "template",
-    "init",
-    "gazetteers",
-    "clusters",
-)  # their content counts
+FILES = ("train", "dev", "ner", "ner_dev", "template", "init", *KINDS)  # their content counts
 NAMES = {"C": "-C", "labels": "labels", "prune": "pruning", "gazetteers": "--gazetteer"}
 
 

@@ -315,13 +315,13 @@ OF_ONE = (  # of single models: a pipeline has its own recipe for each stage
     *("template", "drop", "loss", "beta", "gamma", "difference", "l1"),
     *(n for n in _names(Fit) if n not in ("loss", "params", "seed", "threads")),
 )
-OF_WORDS = ("init", "calibration", "gazetteers", "clusters")  # of models whose input are words
+OF_WORDS = ("init", "calibration", *KINDS)  # of models whose input are words
 PIPELINES = tuple(n for n in _names(PipelineOptions) if n not in _names(TrainingOptions))
 USERS = {  # of options that not all tasks have
     "taggers": (*TAGGERS, *LAYOUT, *OF_WORDS, *OF_ONE),
     "parsers": (*PARSERS, *OF_WORDS, *OF_ONE),
     "tokenizers": (*TOKENIZERS, *OF_ONE),
-    "pipelines": (*PIPELINES, "gazetteers", "clusters"),
+    "pipelines": (*PIPELINES, *KINDS),
 }
 NEEDS = dict.fromkeys(("entropy", "rounds", "damping", "tolerance"), "parts")
 
