@@ -36,6 +36,16 @@ def tagger(tmp_path_factory):
     return path
 
 
+def test_output_may_be_a_format(tmp_path):
+    """--output json is --to json, and no file of this name."""
+    (tmp_path / "a.txt").write_text("Ada flew to Oslo.")
+    named = run("predict", "en", str(tmp_path / "a.txt"), "--output", "json", cwd=tmp_path)
+    assert named.stdout == run("predict", "en", str(tmp_path / "a.txt"), "--to", "json").stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    told = run("predict", "en", str(tmp_path)).stderr
+    assert "several files, or folders, need --output-dir FOLDER" in told
+
+
 def test_entities_in_misc(tagger, tmp_path):
     tagged, given = tmp_path / "tagged.conllu", DEMO / "test.conllu"
     assert run("predict", tagger, given, "-o", tagged).returncode == 0

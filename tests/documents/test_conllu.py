@@ -58,15 +58,34 @@ def test_annotates_sentences(nlp):
     assert [s.serialize() for s in found] == [nlp(s).serialize() for s in given]
 
 
+def test_sentences_made_by_hand(nlp):
+    """Fields that are not there are filled in, others stay; a sentence may have no words."""
+    words = [{"id": 1, "form": "Ada", "mine": 7}, {"id": 2, "form": "sings"}]
+    (found,) = nlp([conllu.models.TokenList(words)])
+    assert found[0]["upos"] == "PROPN"
+    assert None not in [token["head"] for token in found]
+    assert (found[0]["mine"], "mine" in found[1]) == (7, False)
+    counted = nlp(conllu.models.TokenList([{"form": "Ada"}, {"form": "sings"}]))
+    assert [token["id"] for token in counted] == [1, 2]
+    empty = conllu.models.TokenList([], conllu.models.Metadata({"sent_id": "e"}))
+    assert nlp(empty) == empty
+    several = nlp(conllu.models.SentenceList([empty, found, empty]))
+    assert [len(sentence) for sentence in several] == [0, 2, 0]
+    assert type(several) is conllu.models.SentenceList
+    assert nlp(conllu.models.SentenceList()) == []
+
+
 def test_with_probabilities(nlp):
     found = nlp(conllu.parse(FILE)[1], probabilities=True)
     assert 0.0 <= float(found[0]["misc"]["UposProb"]) <= 1.0
 
 
 def test_what_is_no_sentence(nlp):
-    odd = conllu.parse("1\tAda\n", fields=["id", "form"])[0]
-    with pytest.raises(DataError):
+    odd = conllu.parse("1\tAda\n", fields=["id", "lemma"])[0]
+    with pytest.raises(DataError, match="has no form"):
         nlp(odd)
+    with pytest.raises(DataError, match="line 2"):
+        nlp(conllu.models.TokenList([{"id": 1, "form": "Ada"}, {"id": 7, "form": "sings"}]))
 
 
 def test_documents_are_sentences_of_conllu(nlp):

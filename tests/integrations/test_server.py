@@ -192,6 +192,17 @@ def test_udpipes_parameters(server, method):
         status, told = process(data="x", **{name: "matxin"})
         assert (status, told.split(":")[0]) == (400, f"unknown {name} 'matxin'")
     assert process(data="x", model="no")[0] == 400
+    for name in ("english", "english-ewt-ud-2.15-241121", "eng", "en"):
+        assert process(data=given, model=name) == (200, given)
+    plain = process(data="Ada sings.", tokenizer="")[1]
+    ranges = process(data="Ada sings.", tokenizer="ranges")[1]
+    assert [line.split("\t")[-1] for line in plain.splitlines() if "\t" in line] == [
+        *("_", "SpaceAfter=No", "_")
+    ]
+    assert "\tTokenRange=0:3\n" in ranges
+    assert "\tSpaceAfter=No|TokenRange=4:9\n" in ranges
+    status, told = process(data="x", tokenizer="presegmented")
+    assert (status, told[:47]) == (400, "the tokenizer has no option 'presegmented', but")
     assert process(data="1\tx\n", tagger="")[0] == 400
 
 

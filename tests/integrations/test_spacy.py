@@ -133,6 +133,19 @@ def test_models_that_give_less_leave_the_rest():
     assert [e.label_ for e in found.ents] == ["X"]
 
 
+def test_a_parser_reads_the_tags_of_other_components(doc):
+    nlp = spacy.blank("en")
+    for name in ("en-upos", "en-xpos", "en-parse"):
+        nlp.add_pipe("turbotag", name=name, config={"model": name})
+    found = nlp(doc.text)
+    assert [t.pos_ for t in found] == [t.pos_ for t in doc]
+    same = [t.head.i == other.head.i for t, other in zip(found, doc, strict=True)]
+    assert sum(same) > 0.8 * len(same)  # the whole pipeline has features and lemmas beside the tags
+    alone = nlp.select_pipes(enable=["en-parse"])
+    with alone, pytest.raises(TurbotagError, match="the parser reads tags"):
+        nlp(doc.text)
+
+
 def test_odd_tokens(nlp):
     """Tokens that spaCy was given, among them some that no file could hold."""
     words = ["Ada", "a\tb", "New York", "c\nd", "\x00", " ", "-DOCSTART-", "#", "1-2"]

@@ -11,7 +11,7 @@ from turbotag.corpus.formats import CONLLU
 from turbotag.corpus.reader import Block, from_bytes
 from turbotag.documents.document import Document
 from turbotag.documents.reading import documents
-from turbotag.errors import ArgumentError
+from turbotag.errors import ArgumentError, DataError
 from turbotag.models.model import Output
 from turbotag.models.pipeline import Pipeline, pipeline
 from turbotag.models.prediction import annotate, in_order
@@ -32,8 +32,9 @@ class NLP:
     def __call__(self, text: Any, probabilities: bool = False) -> Any:
         """Sentences, tokens, trees and entities of a text, a `Document`.
 
-        A TokenList or a SentenceList of the conllu package gives another one, annotated: its words
-        and sentences stay as they are. probabilities: find them too, which takes longer.
+        A TokenList of the conllu package, or a list of them, gives another one, annotated: its
+        words and sentences stay as they are, and so do fields that CoNLL-U does not have.
+        probabilities: find them too, which takes longer.
         """
         if _is_conllu(text):
             return self._annotated(text, probabilities)
@@ -85,14 +86,39 @@ class NLP:
         return annotate(self.pipeline, block, self.pipeline.extractor, output)
 
     def _annotated(self, given: Any, probabilities: bool) -> Any:
-        """given: a TokenList or SentenceList of the conllu package."""
+        """given: a TokenList of the conllu package, or a list of them."""
         import conllu
 
-        whole = isinstance(given, conllu.models.SentenceList)
-        data = "".join(s.serialize() for s in (given if whole else [given]))
-        block = from_bytes(data.encode(), "<conllu>", CONLLU)
-        found = conllu.parse(self._annotate(block, probabilities).decode())
-        return found if whole else found[0]
+        single = isinstance(given, conllu.models.TokenList)
+        sentences = [given] if single else list(given)
+        data = "".join(_filled(s).serialize() for s in sentences if len(s))
+        made = b""
+        if data:
+            made = self._annotate(from_bytes(data.encode(), "<conllu>", CONLLU), probabilities)
+        found = iter(conllu.parse(made.decode()))
+        out = [_with_others(s, next(found)) if len(s) else s.copy() for s in sentences]
+        return out[0] if single else conllu.models.SentenceList(out)
+
+
+def _filled(sentence: Any) -> Any:
+    """A TokenList with all fields of CoNLL-U; words without a number are counted."""
+    import conllu
+
+    columns = ["form" if column == "word" else column for column in CONLLU.columns[1:]]
+    if not all(token.get("form") for token in sentence):
+        raise DataError(f"a token of {sentence!r:.60} has no form")
+    tokens = [
+        conllu.models.Token({"id": token.get("id", n)} | {c: token.get(c) for c in columns})
+        for n, token in enumerate(sentence, 1)
+    ]
+    return conllu.models.TokenList(tokens, sentence.metadata)
+
+
+def _with_others(given: Any, found: Any) -> Any:
+    """What was found, with the fields of the tokens that CoNLL-U does not have."""
+    for token, own in zip(found, given, strict=True):
+        token.update({name: value for name, value in own.items() if name not in token})
+    return found
 
 
 def load(name: str) -> NLP:
@@ -104,8 +130,11 @@ def _is_conllu(given: Any) -> bool:
     """Whether it is a sentence or a list of sentences of the conllu package, which is imported only
     where somebody has one."""
     package = sys.modules.get("conllu")
-    return package is not None and isinstance(
-        given, package.models.TokenList | package.models.SentenceList
+    if package is None or not isinstance(given, list):
+        return False
+    kinds = package.models.TokenList, package.models.SentenceList
+    return isinstance(given, kinds) or (
+        bool(given) and all(isinstance(sentence, kinds[0]) for sentence in given)
     )
 
 

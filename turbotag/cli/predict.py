@@ -7,13 +7,15 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
 import click
 
 from turbotag.cli.common import MODEL, announce_compilation, names, say, taking
+
+FORMATS = ["json", "conllu", "columns", "spans"]  # of the output
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Asked:
     "-o",
     "--output",
     metavar="FILE",
-    help="Write here instead of standard output, packed if the name ends in .gz.",
+    help="Write here instead of standard output, packed if the name ends in .gz. json, conllu, "
+    "columns and spans are no names of files here, but formats, as for --to.",
 )
 @click.option(
     "--output-dir",
@@ -63,7 +66,7 @@ class Asked:
 )
 @click.option(
     "--to",
-    type=click.Choice(["json", "conllu", "columns", "spans"]),
+    type=click.Choice(FORMATS),
     help="Format of the output, by default that of the input, or CoNLL-U of running text. json has "
     "a line for each sentence, spans one for each entity or chunk.",
 )
@@ -130,6 +133,8 @@ def command(asked: Asked) -> None:
     from turbotag.models.model import Output
     from turbotag.models.pipeline import RAW, Pipeline, load
 
+    if asked.output in FORMATS and asked.to in (None, asked.output):
+        asked = replace(asked, output=None, to=asked.output)
     asked.check()
     announce_compilation()
     loaded = load(asked.model, asked.keep_tags)
@@ -167,8 +172,8 @@ def _jobs(
     from turbotag.corpus.export import SUFFIXES
 
     if folder is None:
-        if len(files) > 1:
-            raise click.UsageError("several files need --output-dir FOLDER")
+        if len(files) > 1 or any(map(os.path.isdir, files)):
+            raise click.UsageError("several files, or folders, need --output-dir FOLDER")
         return [(files[0] if files else "-", output)]
     if not files or "-" in files:
         raise click.UsageError("--output-dir needs names of files")

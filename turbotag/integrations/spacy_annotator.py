@@ -61,7 +61,8 @@ class Annotator:
             yield from batch
 
     def _annotate(self, docs: list[Doc]) -> None:
-        self.stages.check_raw()
+        if not all(map(_is_tagged, docs)):
+            self.stages.check_raw()
         cut = [_sentences(doc) for doc in docs]
         words = [
             [[_word(doc[i]) for i in s] for s in found]
@@ -126,9 +127,17 @@ def _sentences(doc: Doc) -> list[Words]:
     return [words for words in found if words]
 
 
-def _word(token: Any) -> str:
-    """A token as a field of CoNLL-U."""
-    return _BREAK.sub("\ufffd", token.text)
+def _is_tagged(doc: Doc) -> bool:
+    """Whether components before this one have set tags, which a parser reads."""
+    return doc.has_annotation("TAG") or doc.has_annotation("POS")
+
+
+def _word(token: Any) -> dict[str, str]:
+    """A token with what other components have found, as CoNLL-U has it."""
+    form = _BREAK.sub("\ufffd", token.text)
+    found = {"upos": token.pos_, "xpos": token.tag_, "lemma": token.lemma_.strip()}
+    given = {name: value for name, value in found.items() if value and not _BREAK.search(value)}
+    return {"form": form, **given, "feats": str(token.morph)}
 
 
 def _write(doc: Doc, sentences: list[Words], found: Document) -> None:

@@ -2,7 +2,7 @@
 
 data        what to process
 model       a model, or the beginning of its name; the first one by default
-tokenizer   data is running text
+tokenizer   data is running text; "ranges" notes where each token stands (TokenRange)
 tagger      find parts of speech (and all else that stands in columns before the tree)
 parser      find trees
 input       without a tokenizer: conllu, horizontal or vertical
@@ -12,6 +12,7 @@ output      conllu, horizontal, vertical or plaintext
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,14 @@ from turbotag.models.pipeline import RAW, Pipeline
 # What UDPipe's parts fill in; entities have no column, and it gives none.
 PARTS = {"tagger": {"lemma", "upos", "xpos", "feats"}, "parser": {"head", "deprel"}}
 INPUTS = ("conllu", "horizontal", "vertical")
+TOKENIZER = ("ranges", "normalized_spaces")  # its options; white space is normalized in any case
+# The languages of the shipped models as UDPipe's clients call them, such as english-ewt-ud-2.15
+LANGUAGES = {
+    **dict.fromkeys(("english", "eng"), "en"),
+    **dict.fromkeys(("portuguese", "por"), "pt"),
+    **dict.fromkeys(("slovenian", "slv"), "sl"),
+}
+_PLACE = re.compile(r"([\t|])start_char=(\d+)\|end_char=(\d+)$", re.MULTILINE)
 
 
 def models(service: Service) -> dict[str, Any]:
@@ -55,18 +64,34 @@ def process(service: Service, asked: dict[str, str], deadline: Deadline) -> dict
     else:
         blocks = stream(given, format)
     result = "".join(map(OUTPUTS[output], blocks))
+    if format == RAW and output == "conllu":
+        result = _places(result, "ranges" in asked.get("tokenizer", "").split(";"))
     return {"model": name, "acknowledgements": _credits(found), "result": result}
 
 
 def _model(service: Service, name: str) -> tuple[str, Pipeline]:
-    """By name, or by the beginning of one, as UDPipe's clients say `english`."""
-    begins = [served for served in service.models if name and served.startswith(name)]
-    return service.find(begins[0] if begins and name not in service.models else name)
+    """By name, by the beginning of one, or by the language as UDPipe's models are called."""
+    if name not in service.models:
+        language = LANGUAGES.get(name.partition("-")[0], name)
+        begins = [served for served in service.models if language and served.startswith(language)]
+        name = begins[0] if begins else name
+    return service.find(name)
+
+
+def _places(conllu: str, ranges: bool) -> str:
+    """Where tokens stand, as UDPipe notes it: as TokenRange, if that was asked for."""
+    if ranges:
+        return _PLACE.sub(r"\1TokenRange=\2:\3", conllu)
+    return _PLACE.sub(lambda place: "\t_" if place[1] == "\t" else "", conllu)
 
 
 def _data(asked: dict[str, str]) -> tuple[str, str]:
     """What is sent, and how it is read."""
     data, kind = asked["data"], asked.get("input", "") or "conllu"
+    for option in filter(None, asked.get("tokenizer", "").split(";")):
+        if option not in TOKENIZER:
+            told = f"the tokenizer has no option {option!r:.40}, but {', '.join(TOKENIZER)}"
+            raise UsageError(f"{told}; sentences that are cut already can be sent as horizontal")
     if "tokenizer" in asked or kind == "generic_tokenizer":
         return data, RAW
     if kind not in INPUTS:
