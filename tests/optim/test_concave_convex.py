@@ -96,6 +96,14 @@ def test_a_round_ends_with_its_own_weights(make, beta, gamma, lam):
     assert max(ends) < zero
 
 
+def test_no_gap_ends_a_run_before_the_rounds_have_settled():
+    for limits in (Limits(100, 10.0), Limits(100, relative=0.5)):
+        opt = concave_convex(algorithm("sdca"))(chain_problem(gamma=1.0), LAM, rng())
+        assert "certified gap" in run(opt, limits, Trace()).stopped
+        assert opt.progress[0] > 1
+        assert opt.progress[2]
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_around_every_optimizer_and_resumed(name, monkeypatch):
     monkeypatch.setattr("turbotag.optim.quasi_newton.ROUND", 1)

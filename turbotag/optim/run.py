@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -209,7 +210,8 @@ class _Loop:
         if self.limits.gap is None and self.limits.relative is None:
             return False
         least = self.limits.gap_at(row.primal)
-        return row.gap is None or (least is not None and row.gap <= least)
+        # an infinite gap makes the primal, and a share of it, infinite too
+        return row.gap is None or (least is not None and row.gap <= least < math.inf)
 
     def _better(self, score: float, keep: bool) -> _Best:
         """The best epoch now: of several that are equally good the last, whose gap is smaller."""
