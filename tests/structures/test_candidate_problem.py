@@ -8,14 +8,10 @@ import pytest
 from tests.problems import chain_problem
 from tests.structures.problem_conformance import ExactProblem, Instance
 from turbotag.structures import candidates
-from turbotag.structures.candidate_problem import (
-    NONE,
-    CandidateProblem,
-    Lists,
-    met,
-    transitions,
-)
+from turbotag.structures.candidate_lists import Lists, Parts, met, slots, whole
+from turbotag.structures.candidate_problem import CandidateProblem
 from turbotag.structures.sparse_rows import SparseRowProblem, seen
+from turbotag.structures.transitions import NONE, transitions
 
 SMALL = {"n": 5, "longest": 4, "K": 4}
 
@@ -57,23 +53,35 @@ class TestSparseRows(ExactProblem):
 
 
 class TestCandidates(ExactProblem):
-    """Lists of one to three of five labels; labels have two parts beside the whole."""
+    """Lists of one to three of five labels; labels have two parts beside the whole, and share
+    weights by them or not."""
 
-    variants = ({"order": 0}, {"order": 1})
+    variants = ({"order": 0, "shared": False}, {"order": 1, "shared": False},
+                {"order": 0, "shared": True}, {"order": 1, "shared": True})  # fmt: skip
     parts = (["a", "x", "1"], ["b", "x", "1"], ["c", "x", "2"], ["d", "y", "1"], ["e", "y", "3"])
 
-    def make(self, beta, gamma, order):
+    def make(self, beta, gamma, order, shared):
         given, rng = chain_problem(n=5, longest=4, K=5), np.random.default_rng(5)
         lists = [sorted({gold, *rng.integers(0, 5, 2).tolist()}) for gold in given.labels.tolist()]
         cuts = np.concatenate([[0], np.cumsum([len(words) for words in lists])])
         found = Lists(cuts, np.array([k for words in lists for k in words], np.int32))
         where = given.sentences, occurrences(given)
-        cells = met(*where, found, given.n_attributes, given.K)
+        names = sorted({part for label in self.parts for part in label})
+        of = [sorted(map(names.index, label)) for label in self.parts]
+        every = Parts(np.arange(6) * 3, np.array(of, np.int32).reshape(-1))
+        parts = every if shared else whole(given.K)
+        here = slots(found, parts)
+        cells = met(*where, here.lists, given.n_attributes, parts.n)
         pairs = transitions(self.parts) if order else NONE
-        problem = CandidateProblem(*where, given.labels, found, cells, pairs, beta, gamma)
-        return problem, [self.known(problem, given, lists, i) for i in range(problem.n)]
+        problem = CandidateProblem(*where, given.labels, found, here, cells, pairs, beta, gamma)
+        alone = [[k] for k in range(given.K)]
+        known = [
+            self.known(problem, given, lists, of if shared else alone, i) for i in range(problem.n)
+        ]
+        return problem, known
 
-    def known(self, problem, given, lists, i):
+    def known(self, problem, given, lists, of, i):
+        """of: the parts of each label. What all candidates of a word have has no cell there."""
         a, b = given.sentences[i], given.sentences[i + 1]
         here, gold, cells = lists[a:b], given.labels[a:b], problem.cells
         cuts = np.concatenate([[0], np.cumsum([len(words) for words in here])])
@@ -81,9 +89,9 @@ class TestCandidates(ExactProblem):
         for o in range(given.offsets[i], given.offsets[i + 1]):
             row, t = given.rows[o], given.positions[o]
             for c in range(cells.first[row], cells.first[row + 1]):
-                if cells.labels[c] in here[t]:
-                    part = cuts[t] + here[t].index(cells.labels[c])
-                    F[c, part] += given.values[o]
+                having = [n for n, k in enumerate(here[t]) if cells.labels[c] in of[k]]
+                if len(having) < len(here[t]):
+                    F[c, cuts[t] + np.array(having, int)] += given.values[o]
         at = cuts[-1]
         if problem.pairs.order:
             for t in range(1, b - a):
@@ -104,8 +112,20 @@ class TestCandidates(ExactProblem):
         return Instance(F, z, costs, int(costs.argmin()))
 
     def test_gold_must_be_a_candidate(self):
-        problem, _ = self.make(1.0, 0.0, 1)
+        problem, _ = self.make(1.0, 0.0, 1, True)
         lists = Lists(problem.lists.cuts, problem.lists.labels * 0)
         where = problem.sentences, occurrences(chain_problem(n=5, longest=4, K=5))
+        gold = np.ones(lists.n_words, np.int32)
         with pytest.raises(ValueError, match="is no candidate"):
-            CandidateProblem(*where, np.ones(lists.n_words, np.int32), lists, problem.cells)
+            CandidateProblem(*where, gold, lists, problem.slots, problem.cells)
+
+    def test_every_part_that_tells_candidates_apart_has_a_cell(self):
+        """The rows of the features of a word have its slots, and no row has more than it met."""
+        problem, _ = self.make(1.0, 0.0, 0, True)
+        given, (first, parts) = chain_problem(n=5, longest=4, K=5), problem.cells
+        cuts, found = problem.slots.lists
+        met_at = [set() for _ in range(given.n_attributes)]
+        token = given.positions + np.repeat(given.sentences[:-1], np.diff(given.offsets))
+        for row, t in zip(given.rows, token, strict=True):
+            met_at[row] |= {*found[cuts[t] : cuts[t + 1]].tolist()}
+        assert [sorted(x) for x in met_at] == [x.tolist() for x in np.split(parts, first[1:-1])]

@@ -18,7 +18,7 @@ from turbotag.corpus.reader import Block, Column
 from turbotag.corpus.scripts import IRREGULAR, apply, encode
 from turbotag.models.gold import Corpus
 from turbotag.models.lists import ListTagger
-from turbotag.structures.candidate_problem import Lists
+from turbotag.structures.candidate_lists import Lists
 
 SAME = "k > >"  # the script of a form that is its own lemma
 RARE = 3  # scripts of fewer forms are no candidates but for the forms that they were seen with

@@ -18,155 +18,29 @@ from turbotag.features import compact
 from turbotag.features.extract import Extractor
 from turbotag.features.resources import Resource
 from turbotag.models.calibration import Confidence
+from turbotag.models.cells import Cells, restored, rounded, stored
+from turbotag.models.label_parts import label_pairs, shared_parts
 from turbotag.models.tagger import Tagger
-from turbotag.models.tagger_file import check_weights, named
-from turbotag.storage.checks import expect
-from turbotag.storage.tensors import Entries
+from turbotag.models.tagger_file import named
 from turbotag.structures import candidates
-from turbotag.structures.candidate_problem import (
-    NONE,
+from turbotag.structures.candidate_lists import (
     Lists,
-    Transitions,
+    Parts,
+    Slots,
     find,
     likely,
-    pair_scores,
-    transitions,
+    slots,
+    to_candidates,
+    whole,
 )
 from turbotag.structures.sparse_rows import SparseRows
-
-WHOLE = 1000  # labels: pairs of more are told by their parts alone
-POSITIONS = 12  # letters of a tag such as Ncmsn that are parts of their own
-MOST_LABELS = 1 << 16
+from turbotag.structures.transitions import NONE, pair_scores
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Sparse rows and their weights, float32."""
-
-    rows: SparseRows
-    weights: np.ndarray
-
-    def of_rows(self, chosen: np.ndarray, least: float) -> Cells:
-        """Some rows, in this order, without the weights whose size is not above `least`."""
-        first, labels = self.rows
-        counts = np.diff(first)[chosen]
-        at = np.repeat(first[chosen] - np.append(0, np.cumsum(counts)[:-1]), counts)
-        at += np.arange(at.size)
-        kept = np.abs(self.weights[at]) > least
-        ends = np.append(0, np.cumsum(kept))[np.append(0, np.cumsum(counts))]
-        return Cells(SparseRows(ends, labels[at[kept]]), self.weights[at[kept]])
-
-    def largest(self) -> np.ndarray:
-        """(rows,) the size of the largest weight of each row."""
-        first, _ = self.rows
-        out = np.zeros(first.size - 1, np.float32)
-        full = np.diff(first) > 0
-        if full.any():
-            out[full] = np.maximum.reduceat(np.abs(self.weights), first[:-1][full])
-        return out
-
-    def arrays(self, name: str, small: bool) -> dict[str, np.ndarray]:
-        """As they are stored; small: eight bits a weight."""
-        return {
-            f"{name}.counts": np.diff(self.rows.first).astype(np.uint16),
-            f"{name}.labels": self.rows.labels.astype(np.uint16),
-            **stored(f"{name}.weights", self.weights, small),
-        }
-
-    @classmethod
-    def of(cls, name: str, arrays: dict[str, np.ndarray], n_rows: int, K: int) -> Cells:
-        """From a file; ValueError if they are not from `arrays`."""
-        counts, labels = arrays[f"{name}.counts"], arrays[f"{name}.labels"].astype(np.int32)
-        first = np.append(0, np.cumsum(counts, dtype=np.int64))
-        weights = restored(f"{name}.weights", arrays)
-        if counts.size != n_rows or first[-1] != labels.size or labels.max(initial=0) >= K:
-            raise ValueError(f"the cells of {name} do not fit its rows")
-        inner = np.ones(labels.size, bool)
-        inner[first[:-1][counts > 0]] = False
-        if (np.diff(labels, prepend=0)[inner] <= 0).any():
-            raise ValueError(f"the labels of {name} are not in order")
-        return cls(SparseRows(first, labels), weights)
-
-
-def _rounded(cells: Cells) -> Cells:
-    """With weights of eight bits."""
-    return Cells(cells.rows, compact.dequantize(*compact.quantize(cells.weights)))
-
-
-def stored(name: str, weights: np.ndarray, small: bool) -> dict[str, np.ndarray]:
-    """A vector of weights as it is stored."""
-    if not small:
-        return {name: weights}
-    q, scales = compact.quantize(weights)
-    return {name: q, f"{name}.scale": scales}
-
-
-def restored(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """The inverse of `stored`."""
-    weights = arrays[name]
-    if f"{name}.scale" in arrays:
-        weights = compact.dequantize(weights, arrays[f"{name}.scale"])
-    check_weights(weights)
-    return weights
-
-
-def list_arrays(header: dict[str, Any], entries: Entries) -> tuple[int, list[str]]:
-    """(rows, the arrays of weights) of a file; ValueError if they are not those of lists."""
-    by, small = header["lists"]["by"], bool(header.get("compact"))
-    if by not in ("weights", "scripts") or len(header["labels"]) > MOST_LABELS:
-        raise ValueError(f"lists by {by!r:.20} of {len(header['labels'])} labels")
-    if small:
-        n = expect(entries, "lows", "uint16", (None,))
-        expect(entries, "counts", "uint8 uint16", (compact.HIGHS,))
-        found = ["counts", "lows"]
-    else:
-        n = expect(entries, "keys", "uint64", (None,))
-        found = ["keys"]
-    for name in ("fine", *(["coarse"] if by == "weights" else [])):
-        expect(entries, f"{name}.counts", "uint16", (n,))
-        m = expect(entries, f"{name}.labels", "uint16", (None,))
-        found += [f"{name}.counts", f"{name}.labels"]
-        found += _vector(entries, f"{name}.weights", m, small)
-    if by == "scripts":
-        m = expect(entries, "known.keys", "uint64", (None,))
-        expect(entries, "known.counts", "uint16", (m,))
-        expect(entries, "known.labels", "uint16", (None,))
-        found += ["known.keys", "known.counts", "known.labels"]
-    if header["order"]:
-        found += _vector(entries, "pairs", None, small)
-    return n, found
-
-
-def _vector(entries: Entries, name: str, size: int | None, small: bool) -> list[str]:
-    expect(entries, name, "int8" if small else "float32", (size,))
-    if not small:
-        return [name]
-    expect(entries, f"{name}.scale", "float32", (1,))
-    return [name, f"{name}.scale"]
-
-
-# ---- Pairs of labels -----------------------------------------------------------------------------
-
-
-def _attributes(label: str) -> dict[str, str]:
-    """Case=Nom|Number=Sing by name; the letters of other tags by place, each with the first."""
-    if "=" in label:
-        return dict(part.partition("=")[::2] for part in label.split("|"))  # type: ignore[misc]
-    return {f"{n:02}": label[0] + c for n, c in enumerate(label[:POSITIONS])}
-
-
-def label_pairs(labels: list[str]) -> Transitions:
-    """Features of label pairs: the whole labels, unless there are very many, and each attribute of
-    both."""
-    found = [_attributes(label) for label in labels]
-    names = sorted({name for attributes in found for name in attributes})
-    whole = len(labels) <= WHOLE
-    return transitions(
-        [
-            [*([label] if whole else []), *(attributes.get(name, "") for name in names)]
-            for label, attributes in zip(labels, found, strict=True)
-        ]
-    )
+def parts_of(header: dict[str, Any]) -> Parts:
+    """What labels share weights by; nothing in files that do not say it."""
+    labels = header["labels"]
+    return shared_parts(labels) if header["lists"].get("shared") else whole(len(labels))
 
 
 # ---- The tagger ----------------------------------------------------------------------------------
@@ -174,12 +48,14 @@ def label_pairs(labels: list[str]) -> Transitions:
 
 @dataclass(frozen=True)
 class ListRows:
-    """Features of words, (offsets (tokens + 1,), rows, values), and the words' candidates."""
+    """Features of words, (offsets (tokens + 1,), rows, values), the words' candidates and these'
+    parts."""
 
     offsets: np.ndarray
     rows: np.ndarray
     values: np.ndarray
     lists: Lists
+    slots: Slots
 
     @property
     def occurrences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -221,7 +97,7 @@ class ListTagger(Tagger):
         origins: np.ndarray | None = None,
         vocabulary: dict[str, list[str]] | None = None,
     ):
-        self.cells, self.coarse = cells, coarse
+        self.cells, self.coarse, self.parts = cells, coarse, parts_of(header)
         self.pairs = label_pairs(header["labels"]) if header["order"] else NONE
         super().__init__(header, keys, weights, resources, origins, vocabulary)
 
@@ -260,7 +136,8 @@ class ListTagger(Tagger):
         known = rows >= 0
         offsets = np.searchsorted(found.token[known], np.arange(block.n_tokens + 1))
         given = offsets, rows[known], found.values[known]
-        return ListRows(*given, self.candidates(block, *given))
+        lists = self.candidates(block, *given)
+        return ListRows(*given, lists, slots(lists, self.parts))
 
     def candidates(
         self, block: Block, offsets: np.ndarray, rows: np.ndarray, values: np.ndarray
@@ -272,20 +149,18 @@ class ListTagger(Tagger):
         return likely(*where, cells.rows, cells.weights, K, limits["most"], limits["margin"])
 
     def score_rows(self, rows: ListRows) -> Scored:  # type: ignore[override]
-        unary = np.zeros(rows.lists.labels.size)
-        lists = rows.lists.cuts, rows.lists.labels
-        _add_cells(rows.offsets, rows.rows, rows.values, *self.cells, self.weights, *lists, unary)
+        features, found = (rows.offsets, rows.rows, rows.values), rows.slots
+        v, unary = np.zeros(found.parts.size), np.zeros(rows.lists.labels.size)
+        _add_cells(*features, *self.cells, self.weights, *found.lists, v)
+        to_candidates(found.first, found.of, 0, v, unary)
         return Scored(rows.lists, unary)
 
     def row_weights(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        return _row_weights(*self.cells, self.weights, rows, labels)
+        return _row_weights(*self.cells, self.weights, *self.parts, rows, labels)
 
     def label_weights(self, label: int) -> np.ndarray:
-        first, labels = self.cells
-        at = np.flatnonzero(labels == label)
-        out = np.zeros(self.keys.size, np.float32)
-        out[np.searchsorted(first, at, side="right") - 1] = self.weights[at]
-        return out
+        rows = np.arange(self.keys.size)
+        return self.row_weights(rows, np.full(rows.size, label))
 
     # ---- Decoding --------------------------------------------------------------------------------
 
@@ -398,7 +273,7 @@ class ListTagger(Tagger):
         both = list(zip(parts, least, strict=True))
         rows = np.flatnonzero(np.any([part.largest() > floor for part, floor in both], axis=0))
         rows = rows[compact.distinct(self.keys[rows], parts[0].largest()[rows])]
-        small = [_rounded(part.of_rows(rows, floor)) for part, floor in both]
+        small = [rounded(part.of_rows(rows, floor)) for part, floor in both]
         pairs = compact.dequantize(*compact.quantize(self.weights[self.cells.size :]))
         weights = np.concatenate([small[0].weights, pairs])
         coarse = small[1] if len(small) > 1 else self.coarse
@@ -428,7 +303,7 @@ class ListTagger(Tagger):
         else:
             keys = arrays["keys"]
         K = len(header["labels"])
-        fine = Cells.of("fine", arrays, keys.size, K)
+        fine = Cells.of("fine", arrays, keys.size, parts_of(header).n)
         pairs = [restored("pairs", arrays)] if header["order"] else []
         weights = np.concatenate([fine.weights, *pairs])
         rest = named(header, arrays)
@@ -446,24 +321,26 @@ class ListTagger(Tagger):
 
 
 @njit(cache=True, nogil=True)
-def _add_cells(offsets, rows, values, first, cell_labels, weights, cuts, labels, unary):
-    """unary[candidate] += value * weight, for the features of each word."""
+def _add_cells(offsets, rows, values, first, cell_parts, weights, cuts, parts, v):
+    """v[slot] += value * weight, for the features of each word."""
     for t in range(offsets.size - 1):
         for o in range(offsets[t], offsets[t + 1]):
             low, high = first[rows[o]], first[rows[o] + 1]
-            for c in range(cuts[t], cuts[t + 1]):
-                cell = find(cell_labels, low, high, labels[c])
+            for q in range(cuts[t], cuts[t + 1]):
+                cell = find(cell_parts, low, high, parts[q])
                 if cell >= 0:
-                    unary[c] += values[o] * weights[cell]
+                    v[q] += values[o] * weights[cell]
 
 
 @njit(cache=True, nogil=True)
-def _row_weights(first, cell_labels, weights, rows, labels):
+def _row_weights(first, cell_parts, weights, first_part, parts, rows, labels):
+    """(rows,) the sum of the weights of the parts of labels[i] in rows[i]."""
     out = np.zeros(rows.size, np.float32)
     for i in range(rows.size):
-        cell = find(cell_labels, first[rows[i]], first[rows[i] + 1], labels[i])
-        if cell >= 0:
-            out[i] = weights[cell]
+        for p in parts[first_part[labels[i]] : first_part[labels[i] + 1]]:
+            cell = find(cell_parts, first[rows[i]], first[rows[i] + 1], p)
+            if cell >= 0:
+                out[i] += weights[cell]
     return out
 
 

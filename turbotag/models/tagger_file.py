@@ -78,7 +78,7 @@ def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> lis
     K = len(labels)
     shared = sum(K**o for o in range(1, order + 1))
     if "lists" in header:
-        from turbotag.models.lists import list_arrays
+        from turbotag.models.cells import list_arrays
 
         n, found = list_arrays(header, entries)
     elif header.get("compact"):

@@ -2,117 +2,50 @@
 
 Coarse to fine (Mueller, Schmid and Schuetze 2013, "Efficient higher-order CRFs for morphological
 tagging"): a cheap model leaves a few candidates for each word, gold among them, and the chain runs
-over these. Features of words are sparse rows (structures/sparse_rows), with a cell for each label
-that a feature meets as a candidate: a label that is often mistaken for the right one can be held
-down. Transitions are features of parts of the two labels, such as the case of both.
+over these. Features of words are sparse rows (structures/sparse_rows), with a cell for each part of
+a label, or whole label, that a feature meets at a candidate: one that is often mistaken for the
+right one can be held down. The score of a candidate is the sum over its parts: F = A S, where S
+says which candidates have which slots (candidate_lists.Slots), A which cells fire at which slots.
+Transitions are features of parts of the two labels, such as the case of both.
 
 All is exact over the candidates: log Z, marginals, and the certificate of a training.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from turbotag.structures import candidates, mixture, sparse, verbs
+from turbotag.structures.candidate_lists import (
+    Lists,
+    Occurrences,
+    Slots,
+    find,
+    to_candidates,
+    to_slots,
+)
 from turbotag.structures.compiled_problem import CompiledProblem
-from turbotag.structures.sparse_rows import SparseRows, add_scores
+from turbotag.structures.sparse_rows import SparseRows
+from turbotag.structures.transitions import (
+    NONE,
+    Transitions,
+    add_pairs,
+    pair_norm_sq,
+    pair_scores,
+    settle_pairs,
+)
 from turbotag.structures.verbs import Hinge, Loss, Smooth
-
-AT_ONCE = 1 << 20  # occurrences whose pairs are in memory
-Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-class Lists(NamedTuple):
-    """The candidates of word t: labels[cuts[t]:cuts[t+1]], rising."""
-
-    cuts: np.ndarray
-    labels: np.ndarray
-
-    @property
-    def n_words(self) -> int:
-        return self.cuts.size - 1
-
-    def places(self, wanted: np.ndarray) -> np.ndarray:
-        """(words,) where a label stands in the list of its word, -1 where it does not."""
-        return _places(self.cuts, self.labels, wanted)
-
-
-class Transitions(NamedTuple):
-    """Features of label pairs: for each part g of a label, the pair of the values of both.
-
-    values: (K, G) the value of each part of each label; base: (G+1,) where the weights of part g
-    begin: those of the values x, y are at base[g] + x * n + y, where n^2 = base[g+1] - base[g].
-    """
-
-    values: np.ndarray
-    base: np.ndarray
-
-    @property
-    def size(self) -> int:
-        """The number of weights."""
-        return int(self.base[-1])
-
-    @property
-    def order(self) -> int:
-        return int(self.base.size > 1)
-
-
-NONE = Transitions(np.zeros((0, 0), np.int32), np.zeros(1, np.int64))  # order 0
-
-
-def transitions(parts: Sequence[Sequence[str]]) -> Transitions:
-    """parts: of each label, the same number for all."""
-    columns = [sorted(set(column)) for column in zip(*parts, strict=True)]
-    at = [{value: n for n, value in enumerate(column)} for column in columns]
-    rows = [[where[v] for where, v in zip(at, label, strict=True)] for label in parts]
-    base = np.cumsum([0, *(len(c) ** 2 for c in columns)]).astype(np.int64)
-    return Transitions(np.array(rows, np.int32).reshape(len(parts), -1), base)
-
-
-def likely(
-    sentences: np.ndarray,
-    occurrences: Occurrences,
-    cells: SparseRows,
-    weights: np.ndarray,
-    K: int,
-    most: int,
-    margin: float,
-    gold: np.ndarray | None = None,
-) -> Lists:
-    """The labels that sparse rows find likely: at most so many a word, none whose score is further
-    than a margin below the best. gold: (words,) labels that are listed in any case, -1 for none."""
-    if gold is None:
-        gold = np.full(sentences[-1], -1, np.int32)
-    counts, labels = _likely(sentences, *occurrences, *cells, weights, K, most, margin, gold)
-    return Lists(np.append(0, np.cumsum(counts)), labels)
-
-
-def met(
-    sentences: np.ndarray, occurrences: Occurrences, lists: Lists, n_rows: int, K: int
-) -> SparseRows:
-    """The pairs of a row and a label that meet as feature and candidate of a word."""
-    offsets, rows, positions, _ = occurrences
-    token = positions + np.repeat(sentences[:-1], np.diff(offsets))
-    found = [
-        np.unique(_pairs_met(rows[a : a + AT_ONCE], token[a : a + AT_ONCE], *lists, K))
-        for a in range(0, rows.size, AT_ONCE)
-    ]
-    cells = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
-    first = np.searchsorted(cells, np.arange(n_rows + 1, dtype=np.int64) * K)
-    return SparseRows(first, (cells % K).astype(np.int32))
 
 
 class Candidates(NamedTuple):
     """The arrays of a CandidateProblem, for kernels (structures/verbs).
 
     cuts, labels: of Lists; choice: (words,) the place of the gold label in its list; offsets,
-    cells, places, values: which cells fire at which candidates of an instance; anchor: scores of
-    all parts by the weights that W is a change of, empty if there are none.
+    cells, places, values: which cells fire at which slots of an instance; anchor: scores of all
+    parts by the weights that W is a change of, empty if there are none.
     """
 
     parts: np.ndarray
@@ -120,6 +53,7 @@ class Candidates(NamedTuple):
     cuts: np.ndarray
     labels: np.ndarray
     choice: np.ndarray
+    slots: Slots
     offsets: np.ndarray
     cells: np.ndarray
     places: np.ndarray
@@ -145,13 +79,14 @@ class CandidateProblem(CompiledProblem):
         occurrences: Occurrences,
         gold: np.ndarray,
         lists: Lists,
+        slots: Slots,
         cells: SparseRows,
         pairs: Transitions = NONE,
         beta: float = 1.0,
         gamma: float = 0.0,
     ):
-        """sentences, occurrences, gold: as of ChainProblem."""
-        self.lists, self.cells, self.pairs = lists, cells, pairs
+        """sentences, occurrences, gold: as of ChainProblem; slots: those of the lists."""
+        self.lists, self.slots, self.cells, self.pairs = lists, slots, cells, pairs
         self.structure = "chain" if pairs.order else "multiclass"
         self.sentences, self.lengths = sentences, np.diff(sentences)
         self.choice = lists.places(gold)
@@ -159,10 +94,11 @@ class CandidateProblem(CompiledProblem):
             raise ValueError(f"the gold label of word {int(self.choice.argmin())} is no candidate")
         offsets, rows, positions, values = occurrences
         self.offsets, self.rows, self.positions, self.values = _incidence(
-            sentences, offsets, rows, positions, values, *cells, lists.cuts, lists.labels
+            sentences, offsets, rows, positions, values, *cells, *slots.lists
         )
         sparse.sort_occurrences(self.offsets, self.rows, self.positions, self.values)
         self._first = lists.cuts[sentences]
+        self._first_slot = slots.cuts[sentences]
         sizes = [candidates.size(self._cuts(i), pairs.order) for i in range(sentences.size - 1)]
         data = Candidates(
             verbs.begins(np.array(sizes)),
@@ -170,6 +106,7 @@ class CandidateProblem(CompiledProblem):
             lists.cuts,
             lists.labels,
             self.choice,
+            slots,
             *(self.offsets, self.rows, self.positions, self.values),
             cells.size,
             pairs,
@@ -238,19 +175,32 @@ class CandidateProblem(CompiledProblem):
     def gram(self, i: int, d: np.ndarray) -> np.ndarray:
         """F_i' F_i d: how the scores of instance i change by a step of 1 along F_i d."""
         a, b, n = self.offsets[i], self.offsets[i + 1], self._first[i + 1] - self._first[i]
-        out = np.zeros_like(d)
-        sparse.gram(self.rows, self.positions, self.values, a, b, d[:n, None], out[:n, None])
+        e, out = self._slot_sums(i, d[:n]), np.zeros_like(d)
+        v = np.zeros_like(e)
+        sparse.gram(self.rows, self.positions, self.values, a, b, e[:, None], v[:, None])
+        to_candidates(*self._slots(i), v, out[:n])
         if self.pairs.order:
-            _add_pairs(*self._pairs(i), d[n:], 1.0, self._scratch)
+            add_pairs(*self._pairs(i), d[n:], 1.0, self._scratch)
             pair_scores(*self._pairs(i), self._scratch, out[n:])
             self._scratch[:] = 0.0
         return out
+
+    def _slots(self, i: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """What the kernels of slots are told of instance i."""
+        first = self.slots.first[self._first[i] : self._first[i + 1] + 1]
+        return first, self.slots.of, int(self._first_slot[i])
+
+    def _slot_sums(self, i: int, d: np.ndarray) -> np.ndarray:
+        """S d."""
+        e = np.zeros(self._first_slot[i + 1] - self._first_slot[i])
+        to_slots(*self._slots(i), d, e)
+        return e
 
     def settle(self, i: int, W: np.ndarray, D: np.ndarray, now: float, last: np.ndarray) -> None:
         """Bring the weights that instance i reads up to date: W -= (now - last) D."""
         sparse.settle(self.rows, self.offsets[i], self.offsets[i + 1], W, D, now, last)
         if self.pairs.order:
-            _settle_pairs(*self._pairs(i), self.cells.size, W, D, now, last)
+            settle_pairs(*self._pairs(i), self.cells.size, W, D, now, last)
 
     def log_count(self, i: int) -> float:
         """log of the number of structures of instance i."""
@@ -261,8 +211,8 @@ class CandidateProblem(CompiledProblem):
         by no more than the sum of the values that either has there."""
         most = np.zeros(self.n)
         for i in range(self.n):
-            a, b, n = self.offsets[i], self.offsets[i + 1], self._first[i + 1] - self._first[i]
-            every = np.ones((n, 1))
+            a, b = self.offsets[i], self.offsets[i + 1]
+            every = np.ones((self._first_slot[i + 1] - self._first_slot[i], 1))
             most[i] = (
                 sparse.norm_sq(self.rows, self.positions, np.abs(self.values), a, b, every)
                 + 2.0 * (self.pairs.base.size - 1) * (self.lengths[i] - 1.0) ** 2
@@ -278,6 +228,23 @@ def _lists(data, i):
     """(cuts from 0, labels) of the candidates of instance i."""
     cuts = data.cuts[data.sentences[i] : data.sentences[i + 1] + 1]
     return cuts - cuts[0], data.labels[cuts[0] : cuts[-1]]
+
+
+@njit(cache=True, nogil=True)
+def _slots(data, i):
+    """(first, of, begin, zeros): of the candidates of instance i, and a number for each slot."""
+    a, b = data.sentences[i], data.sentences[i + 1]
+    first = data.slots.first[data.cuts[a] : data.cuts[b] + 1]
+    begin = data.slots.cuts[a]
+    return first, data.slots.of, begin, np.zeros(data.slots.cuts[b] - begin)
+
+
+@njit(cache=True, nogil=True)
+def _slot_sums(data, i, d):
+    """S d, as a matrix of one column."""
+    first, of, begin, e = _slots(data, i)
+    to_slots(first, of, begin, d, e)
+    return e.reshape(e.size, 1)
 
 
 @verbs.oracle.implement(Candidates)
@@ -327,9 +294,10 @@ def _scores(data, i, W, theta):
     """theta = F'W."""
     cuts, labels = _lists(data, i)
     n, a, b = cuts[-1], data.offsets[i], data.offsets[i + 1]
-    u = theta[:n].reshape(n, 1)
-    u[:] = 0.0
-    sparse.add_scores(data.cells, data.places, data.values, a, b, W, u)
+    first, of, begin, v = _slots(data, i)
+    sparse.add_scores(data.cells, data.places, data.values, a, b, W, v.reshape(v.size, 1))
+    theta[:n] = 0.0
+    to_candidates(first, of, begin, v, theta[:n])
     if theta.size > n:
         rest = W[data.n_cells :].reshape(-1)
         pair_scores(cuts, labels, data.pairs.values, data.pairs.base, rest, theta[n:])
@@ -377,10 +345,11 @@ def _reward(data, i, theta, mu):
 def _norm_sq(data, i, d):
     cuts, labels = _lists(data, i)
     n, a, b = cuts[-1], data.offsets[i], data.offsets[i + 1]
-    norm = sparse.norm_sq(data.cells, data.places, data.values, a, b, d[:n].reshape(n, 1))
+    e = _slot_sums(data, i, d[:n])
+    norm = sparse.norm_sq(data.cells, data.places, data.values, a, b, e)
     if d.size > n:
         acc = np.zeros(data.pairs.base[-1])
-        norm += _pair_norm_sq(cuts, labels, data.pairs.values, data.pairs.base, d[n:], acc)
+        norm += pair_norm_sq(cuts, labels, data.pairs.values, data.pairs.base, d[n:], acc)
     return norm
 
 
@@ -389,10 +358,11 @@ def _norm_sq(data, i, d):
 def _add(data, i, d, step, W):
     cuts, labels = _lists(data, i)
     n, a, b = cuts[-1], data.offsets[i], data.offsets[i + 1]
-    sparse.add_to_weights(data.cells, data.places, data.values, a, b, d[:n].reshape(n, 1), step, W)
+    e = _slot_sums(data, i, d[:n])
+    sparse.add_to_weights(data.cells, data.places, data.values, a, b, e, step, W)
     if d.size > n:
         rest = W[data.n_cells :].reshape(-1)
-        _add_pairs(cuts, labels, data.pairs.values, data.pairs.base, d[n:], step, rest)
+        add_pairs(cuts, labels, data.pairs.values, data.pairs.base, d[n:], step, rest)
 
 
 @verbs.rows_of.implement(Candidates)
@@ -416,75 +386,9 @@ def _mixture_step(data, i, mu, nu, gap, curvature, search):
 
 
 @njit(cache=True, nogil=True)
-def _places(cuts, labels, wanted):
-    out = np.full(wanted.size, -1, np.int32)
-    for t in range(wanted.size):
-        for c in range(cuts[t], cuts[t + 1]):
-            if labels[c] == wanted[t]:
-                out[t] = c - cuts[t]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _likely(
-    sentences, offsets, rows, positions, values, first, labels, weights, K, most, margin, gold
-):
-    counts = np.zeros(gold.size, np.int64)
-    out, n = np.empty(4 * gold.size + most, np.int32), 0
-    u = np.zeros((np.diff(sentences).max(), K))
-    for i in range(sentences.size - 1):
-        a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
-        u[:T] = 0.0
-        add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
-        for t in range(T):
-            row, word = u[t], sentences[i] + t
-            floor = row.max() - margin
-            above = row[row >= floor]
-            if above.size > most:
-                floor = np.partition(above, above.size - most)[above.size - most]
-            if n + K > out.size:
-                out = np.concatenate((out, np.empty(out.size + K, np.int32)))
-            begin, room = n, most
-            for k in range(K):
-                if (row[k] >= floor and room > 0) or k == gold[word]:
-                    room -= row[k] >= floor
-                    out[n] = k
-                    n += 1
-            counts[word] = n - begin
-    return counts, out[:n]
-
-
-@njit(cache=True, nogil=True)
-def _pairs_met(rows, token, cuts, labels, K):
-    """row * K + label for each occurrence of a row at a word and each candidate of the word."""
-    n = 0
-    for o in range(rows.size):
-        n += cuts[token[o] + 1] - cuts[token[o]]
-    out, n = np.empty(n, np.int64), 0
-    for o in range(rows.size):
-        for c in range(cuts[token[o]], cuts[token[o] + 1]):
-            out[n] = np.int64(rows[o]) * K + labels[c]
-            n += 1
-    return out
-
-
-@njit(cache=True, nogil=True)
-def find(labels, low, high, label):
-    """Where a label stands in the rising labels[low:high]; -1 if it does not."""
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if labels[middle] < label:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and labels[low] == label else -1
-
-
-@njit(cache=True, nogil=True)
 def _incidence(sentences, offsets, rows, positions, values, first, cell_labels, cuts, labels):
-    """Occurrences of cells: (offsets (n+1,), cells, parts, values), where a part is a candidate of
-    a word of the instance."""
+    """Occurrences of cells: (offsets (n+1,), cells, parts, values), where a part is an entry of
+    the lists of the instance."""
     ends = np.zeros(offsets.size, np.int64)
     for fill in range(2):
         n = 0
@@ -503,65 +407,3 @@ def _incidence(sentences, offsets, rows, positions, values, first, cell_labels, 
                         n += 1
             ends[i + 1] = n
     return ends, cells, parts, of
-
-
-@njit(cache=True, nogil=True)
-def pair_scores(cuts, labels, values, base, weights, out):
-    """out[j, k] = sum_g weights[base[g] + values[j, g] n_g + values[k, g]], for the pairs of all
-    neighbouring words."""
-    G = base.size - 1
-    at = 0
-    for t in range(1, cuts.size - 1):
-        for j in range(cuts[t - 1], cuts[t]):
-            for k in range(cuts[t], cuts[t + 1]):
-                total = 0.0
-                for g in range(G):
-                    total += weights[_place(values, base, labels[j], labels[k], g)]
-                out[at] = total
-                at += 1
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _place(values, base, j, k, g):
-    n = np.int64(math.sqrt(base[g + 1] - base[g]))
-    return base[g] + values[j, g] * n + values[k, g]
-
-
-@njit(cache=True, nogil=True)
-def _add_pairs(cuts, labels, values, base, d, step, weights):
-    """weights += step F d over the transitions."""
-    at = 0
-    for t in range(1, cuts.size - 1):
-        for j in range(cuts[t - 1], cuts[t]):
-            for k in range(cuts[t], cuts[t + 1]):
-                change = step * d[at]
-                at += 1
-                if change != 0.0:
-                    for g in range(base.size - 1):
-                        weights[_place(values, base, labels[j], labels[k], g)] += change
-
-
-@njit(cache=True, nogil=True)
-def _pair_norm_sq(cuts, labels, values, base, d, scratch):
-    """|F d|^2 over the transitions; scratch is all 0, before and after."""
-    _add_pairs(cuts, labels, values, base, d, 1.0, scratch)
-    norm = 0.0
-    for t in range(1, cuts.size - 1):
-        for j in range(cuts[t - 1], cuts[t]):
-            for k in range(cuts[t], cuts[t + 1]):
-                for g in range(base.size - 1):
-                    p = _place(values, base, labels[j], labels[k], g)
-                    norm += scratch[p] * scratch[p]
-                    scratch[p] = 0.0
-    return norm
-
-
-@njit(cache=True, nogil=True)
-def _settle_pairs(cuts, labels, values, base, n_cells, W, D, now, last):
-    for t in range(1, cuts.size - 1):
-        for j in range(cuts[t - 1], cuts[t]):
-            for k in range(cuts[t], cuts[t + 1]):
-                for g in range(base.size - 1):
-                    p = n_cells + _place(values, base, labels[j], labels[k], g)
-                    W[p, 0] -= (now - last[p]) * D[p, 0]
-                    last[p] = now

@@ -10,24 +10,21 @@ import numpy as np
 from turbotag import blas
 from turbotag.features.extract import Extractor
 from turbotag.models import lemmas
+from turbotag.models.cells import Cells
 from turbotag.models.gold import Corpus
-from turbotag.models.lists import Cells, ListTagger, label_pairs
+from turbotag.models.label_parts import label_pairs
+from turbotag.models.lists import ListTagger, parts_of
 from turbotag.optim.dca import DCA
 from turbotag.optim.trace import Echo
-from turbotag.structures.candidate_problem import (
-    NONE,
-    CandidateProblem,
-    Lists,
-    Occurrences,
-    likely,
-    met,
-)
+from turbotag.structures.candidate_lists import Lists, Occurrences, likely, met, slots
+from turbotag.structures.candidate_problem import CandidateProblem
 from turbotag.structures.sparse_rows import SparseRowProblem, SparseRows, seen
+from turbotag.structures.transitions import NONE
 from turbotag.training.features import Features
 from turbotag.training.options import TaggerOptions
 
-EPOCHS = 3  # of the coarse model: it need not be good, only to leave no right label out
-MARGIN = 5.0  # candidates are at most e^5 times less likely than the best
+EPOCHS = 6  # of the coarse model: it need not be good, only to leave no right label out
+MARGIN = 8.0  # candidates are at most e^8 times less likely than the best
 FOLDS = 2  # a coarse model lists for the half of the data that it has not seen
 
 
@@ -68,14 +65,17 @@ def prepare_lists(
         echo(f"{data.gold.size} words: each different one, and all that have several lemmas")
     else:
         most = options.lists(K)
-        kind, header = ListTagger, {"by": "weights", "most": most, "margin": MARGIN}
+        kind, header = ListTagger, {"by": "weights", "most": most, "margin": MARGIN, "shared": True}
         plain = _plain(features, extractor)
         lists, coarse = coarse_lists(data, plain, K, most, options.fit.seed)
     echo(f"candidates: {lists.labels.size / data.gold.size:.1f} of {K} labels a word")
     where = data.sentences, data.occurrences
-    cells = met(*where, lists, features.keys.size, K)
+    parts = parts_of({"labels": corpus.strings, "lists": header})
+    shared = slots(lists, parts)
+    cells = met(*where, shared.lists, features.keys.size, parts.n)
     pairs = label_pairs(corpus.strings) if options.order else NONE
-    problem = CandidateProblem(*where, data.gold, lists, cells, pairs, loss.beta, loss.gamma)
+    given = *where, data.gold, lists, shared, cells, pairs
+    problem = CandidateProblem(*given, loss.beta, loss.gamma)
     return problem, Listing(kind, header, cells, coarse)
 
 

@@ -1,0 +1,224 @@
+"""Candidate lists: the few labels of each word that a chain runs over, and the parts of these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from turbotag.structures.sparse_rows import SparseRows, add_scores
+
+AT_ONCE = 1 << 20  # occurrences whose pairs are in memory
+Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class Lists(NamedTuple):
+    """The candidates of word t: labels[cuts[t]:cuts[t+1]], rising."""
+
+    cuts: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def n_words(self) -> int:
+        return self.cuts.size - 1
+
+    def places(self, wanted: np.ndarray) -> np.ndarray:
+        """(words,) where a label stands in the list of its word, -1 where it does not."""
+        return _places(self.cuts, self.labels, wanted)
+
+
+class Parts(NamedTuple):
+    """What labels are made of: label k has the parts parts[first[k]:first[k+1]], rising.
+
+    Labels that share a part share its weights: Case=Dat of Case=Dat|Number=Sing is learned from
+    the words of every number.
+    """
+
+    first: np.ndarray
+    parts: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """The number of different parts."""
+        return int(self.parts.max(initial=-1)) + 1
+
+
+def whole(K: int) -> Parts:
+    """Labels that share nothing."""
+    return Parts(np.arange(K + 1, dtype=np.int64), np.arange(K, dtype=np.int32))
+
+
+class Slots(NamedTuple):
+    """The different parts of the candidates of a word, but those that all of them have, which
+    change all scores alike.
+
+    parts[cuts[t]:cuts[t+1]]: those of word t, rising; candidate c of all has the slots
+    of[first[c]:first[c+1]], numbers of entries of `parts`.
+    """
+
+    cuts: np.ndarray
+    parts: np.ndarray
+    first: np.ndarray
+    of: np.ndarray
+
+    @property
+    def lists(self) -> Lists:
+        return Lists(self.cuts, self.parts)
+
+
+def slots(lists: Lists, parts: Parts) -> Slots:
+    return Slots(*_slots(*lists, *parts, parts.n))
+
+
+def likely(
+    sentences: np.ndarray,
+    occurrences: Occurrences,
+    cells: SparseRows,
+    weights: np.ndarray,
+    K: int,
+    most: int,
+    margin: float,
+    gold: np.ndarray | None = None,
+) -> Lists:
+    """The labels that sparse rows find likely: at most so many a word, none whose score is further
+    than a margin below the best. gold: (words,) labels that are listed in any case, -1 for none."""
+    if gold is None:
+        gold = np.full(sentences[-1], -1, np.int32)
+    counts, labels = _likely(sentences, *occurrences, *cells, weights, K, most, margin, gold)
+    return Lists(np.append(0, np.cumsum(counts)), labels)
+
+
+def met(
+    sentences: np.ndarray, occurrences: Occurrences, lists: Lists, n_rows: int, K: int
+) -> SparseRows:
+    """The pairs of a row and an entry of a list, below K, that meet at a word."""
+    offsets, rows, positions, _ = occurrences
+    token = positions + np.repeat(sentences[:-1], np.diff(offsets))
+    found = [
+        np.unique(_pairs_met(rows[a : a + AT_ONCE], token[a : a + AT_ONCE], *lists, K))
+        for a in range(0, rows.size, AT_ONCE)
+    ]
+    cells = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    first = np.searchsorted(cells, np.arange(n_rows + 1, dtype=np.int64) * K)
+    return SparseRows(first, (cells % K).astype(np.int32))
+
+
+# ---- Kernels -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _places(cuts, labels, wanted):
+    out = np.full(wanted.size, -1, np.int32)
+    for t in range(wanted.size):
+        for c in range(cuts[t], cuts[t + 1]):
+            if labels[c] == wanted[t]:
+                out[t] = c - cuts[t]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _slots(cuts, labels, first, parts, n_parts):
+    n = 0
+    for c in range(labels.size):
+        n += first[labels[c] + 1] - first[labels[c]]
+    ends, found = np.zeros(cuts.size, np.int64), np.empty(n, np.int32)
+    begins, of = np.zeros(labels.size + 1, np.int64), np.empty(n, np.int32)
+    count, place = np.zeros(n_parts, np.int32), np.zeros(n_parts, np.int32)
+    n = m = 0
+    for t in range(cuts.size - 1):
+        begin, end = n, n
+        for c in range(cuts[t], cuts[t + 1]):
+            for p in parts[first[labels[c]] : first[labels[c] + 1]]:
+                if count[p] == 0:
+                    found[end] = p
+                    end += 1
+                count[p] += 1
+        here = np.sort(found[begin:end])
+        for p in here:
+            if count[p] < cuts[t + 1] - cuts[t]:
+                found[n], place[p] = p, n
+                n += 1
+            else:
+                place[p] = -1
+            count[p] = 0
+        ends[t + 1] = n
+        for c in range(cuts[t], cuts[t + 1]):
+            for p in parts[first[labels[c]] : first[labels[c] + 1]]:
+                if place[p] >= 0:
+                    of[m] = place[p]
+                    m += 1
+            begins[c + 1] = m
+    return ends, found[:n].copy(), begins, of[:m].copy()
+
+
+@njit(cache=True, nogil=True)
+def to_candidates(first, of, begin, v, u):
+    """u[c] += the sum of v over the slots of candidate c; v begins with slot `begin`."""
+    for c in range(u.size):
+        for q in range(first[c], first[c + 1]):
+            u[c] += v[of[q] - begin]
+
+
+@njit(cache=True, nogil=True)
+def to_slots(first, of, begin, d, e):
+    """e[slot] += the sum of d over the candidates that have the slot."""
+    for c in range(d.size):
+        for q in range(first[c], first[c + 1]):
+            e[of[q] - begin] += d[c]
+
+
+@njit(cache=True, nogil=True)
+def _likely(
+    sentences, offsets, rows, positions, values, first, labels, weights, K, most, margin, gold
+):
+    counts = np.zeros(gold.size, np.int64)
+    out, n = np.empty(4 * gold.size + most, np.int32), 0
+    u = np.zeros((np.diff(sentences).max(), K))
+    for i in range(sentences.size - 1):
+        a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
+        u[:T] = 0.0
+        add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+        for t in range(T):
+            row, word = u[t], sentences[i] + t
+            floor = row.max() - margin
+            above = row[row >= floor]
+            if above.size > most:
+                floor = np.partition(above, above.size - most)[above.size - most]
+            if n + K > out.size:
+                out = np.concatenate((out, np.empty(out.size + K, np.int32)))
+            begin, room = n, most
+            for k in range(K):
+                if (row[k] >= floor and room > 0) or k == gold[word]:
+                    room -= row[k] >= floor
+                    out[n] = k
+                    n += 1
+            counts[word] = n - begin
+    return counts, out[:n]
+
+
+@njit(cache=True, nogil=True)
+def _pairs_met(rows, token, cuts, labels, K):
+    """row * K + label for each occurrence of a row at a word and each candidate of the word."""
+    n = 0
+    for o in range(rows.size):
+        n += cuts[token[o] + 1] - cuts[token[o]]
+    out, n = np.empty(n, np.int64), 0
+    for o in range(rows.size):
+        for c in range(cuts[token[o]], cuts[token[o] + 1]):
+            out[n] = np.int64(rows[o]) * K + labels[c]
+            n += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def find(labels, low, high, label):
+    """Where a label stands in the rising labels[low:high]; -1 if it does not."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if labels[middle] < label:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and labels[low] == label else -1
