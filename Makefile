@@ -94,9 +94,9 @@ models: $(VENV)/.installed  ## train the shipped models (ten minutes)
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
 # best on an idle machine): docs/benchmarks.md, its plots and CSV files.
-bench: $(VENV)/.installed  ## race python-crfsuite and UDPipe: docs/benchmarks.md (45 minutes)
+bench: $(VENV)/.installed  ## race python-crfsuite and UDPipe: docs/benchmarks.md (5 hours, 90 minutes with UDPipe's models kept)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/bench crfsuite udpipe scaling start page --data "$(DATA)"
+	$(BIN)/python scripts/bench crfsuite udpipe treebanks scaling start page --data "$(DATA)"
 
 # Repeat the papers' experiments (an hour and a half; FULL=1: the papers' sizes, a day), each also
 # alone, as in `make repro-egr`: docs/results.md, its plots and CSV files.

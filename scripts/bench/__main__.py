@@ -1,6 +1,6 @@
 """Race turbotag against its peers, and measure how it scales and starts: docs/benchmarks.md.
 
-    python scripts/bench crfsuite udpipe scaling start page
+    python scripts/bench crfsuite udpipe treebanks scaling start page
 
 Each part writes CSV files with every single measurement; `page` makes the plots and the page from
 them. What is compared runs in turn within one run; figures are medians with the smallest and the
@@ -17,12 +17,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import crfsuite
 import scaling
 import start
+import treebanks
 import udpipe
 from measure import Page, Part, main, spread, table
 from peers import Comparison
 from plots import PALETTE, figure, plain, save
 
-MODULES = {"crfsuite": crfsuite, "udpipe": udpipe, "scaling": scaling, "start": start}
+MODULES = {
+    "crfsuite": crfsuite,
+    "udpipe": udpipe,
+    "treebanks": treebanks,
+    "scaling": scaling,
+    "start": start,
+}
 
 
 def ratios(out: Path) -> str:

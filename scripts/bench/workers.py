@@ -179,19 +179,51 @@ def turbotag_predict(model: str, source: str, target: str, threads: str) -> Any:
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
-def udpipe_train(train: str, model: str, options: str) -> Any:
-    """A parser alone, on the tags of the file."""
+def turbotag_analyse(model: str, source: str, target: str, raw: str) -> Any:
+    from turbotag.models.pipeline import load
+    from turbotag.models.prediction import predict
+
+    loaded = load(model)
+    wall, cpu = time.perf_counter(), time.process_time()
+    with open(target, "wb") as f:
+        predict(loaded, source, f, format="raw" if raw == "True" else "conllu")
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+def udpipe_sentences(path: str) -> list[Any]:
     from ufal import udpipe
 
     error = udpipe.ProcessingError()
     reader = udpipe.InputFormat.newConlluInputFormat()
-    reader.setText(Path(train).read_text(encoding="utf-8"))
+    reader.setText(Path(path).read_text(encoding="utf-8"))
     sentences, sentence = [], udpipe.Sentence()
     while reader.nextSentence(sentence, error):
         sentences.append(sentence)
         sentence = udpipe.Sentence()
+    if error.occurred():
+        sys.exit(error.message)
+    return sentences
+
+
+def udpipe_train(train: str, model: str, options: str) -> Any:
+    """A parser alone, on the tags of the file."""
+    from ufal import udpipe
+
     none = udpipe.Trainer.NONE
-    data = udpipe.Trainer.train("morphodita_parsito", sentences, [], none, none, options, error)
+    return _udpipe_fit(train, "", model, (none, none, options))
+
+
+def udpipe_pipeline(train: str, dev: str, model: str) -> Any:
+    """Tokenizer, tagger and parser, with the defaults."""
+    return _udpipe_fit(train, dev, model, ("", "", ""))
+
+
+def _udpipe_fit(train: str, dev: str, model: str, options: tuple[str, str, str]) -> Any:
+    from ufal import udpipe
+
+    error, sentences = udpipe.ProcessingError(), udpipe_sentences(train)
+    held = udpipe_sentences(dev) if dev else []
+    data = udpipe.Trainer.train("morphodita_parsito", sentences, held, *options, error)
     if error.occurred():
         sys.exit(error.message)
     Path(model).write_bytes(data)
@@ -201,9 +233,22 @@ def udpipe_train(train: str, model: str, options: str) -> Any:
 def udpipe_parse(model: str, source: str, target: str) -> Any:
     from ufal import udpipe
 
+    return _udpipe_run(model, source, target, ("conllu", udpipe.Pipeline.NONE))
+
+
+def udpipe_analyse(model: str, source: str, target: str, raw: str) -> Any:
+    from ufal import udpipe
+
+    how = "tokenize" if raw == "True" else "conllu"
+    return _udpipe_run(model, source, target, (how, udpipe.Pipeline.DEFAULT))
+
+
+def _udpipe_run(model: str, source: str, target: str, given: tuple[str, str]) -> Any:
+    """given: the form of the input, and whether it is tagged; it is parsed in any case."""
+    from ufal import udpipe
+
     loaded, error = udpipe.Model.load(model), udpipe.ProcessingError()
-    none, default = udpipe.Pipeline.NONE, udpipe.Pipeline.DEFAULT
-    pipeline = udpipe.Pipeline(loaded, "conllu", none, default, "conllu")
+    pipeline = udpipe.Pipeline(loaded, *given, udpipe.Pipeline.DEFAULT, "conllu")
     wall, cpu = time.perf_counter(), time.process_time()
     found = pipeline.process(Path(source).read_text(encoding="utf-8"), error)
     Path(target).write_text(found, encoding="utf-8")

@@ -73,7 +73,7 @@ class TestCandidates(ExactProblem):
         here = slots(found, parts)
         cells = met(*where, here.lists, given.n_attributes, parts.n)
         pairs = transitions(self.parts) if order else NONE
-        problem = CandidateProblem(*where, given.labels, found, here, cells, pairs, beta, gamma)
+        problem = CandidateProblem(*where, given.labels, here, cells, pairs, beta, gamma)
         alone = [[k] for k in range(given.K)]
         known = [
             self.known(problem, given, lists, of if shared else alone, i) for i in range(problem.n)
@@ -117,7 +117,7 @@ class TestCandidates(ExactProblem):
         where = problem.sentences, occurrences(chain_problem(n=5, longest=4, K=5))
         gold = np.ones(lists.n_words, np.int32)
         with pytest.raises(ValueError, match="is no candidate"):
-            CandidateProblem(*where, gold, lists, problem.slots, problem.cells)
+            CandidateProblem(*where, gold, slots(lists, whole(5)), problem.cells)
 
     def test_every_part_that_tells_candidates_apart_has_a_cell(self):
         """The rows of the features of a word have its slots, and no row has more than it met."""

@@ -48,13 +48,11 @@ def parts_of(header: dict[str, Any]) -> Parts:
 
 @dataclass(frozen=True)
 class ListRows:
-    """Features of words, (offsets (tokens + 1,), rows, values), the words' candidates and these'
-    parts."""
+    """Features of words, (offsets (tokens + 1,), rows, values), and their candidates' slots."""
 
     offsets: np.ndarray
     rows: np.ndarray
     values: np.ndarray
-    lists: Lists
     slots: Slots
 
     @property
@@ -136,8 +134,7 @@ class ListTagger(Tagger):
         known = rows >= 0
         offsets = np.searchsorted(found.token[known], np.arange(block.n_tokens + 1))
         given = offsets, rows[known], found.values[known]
-        lists = self.candidates(block, *given)
-        return ListRows(*given, lists, slots(lists, self.parts))
+        return ListRows(*given, slots(self.candidates(block, *given), self.parts))
 
     def candidates(
         self, block: Block, offsets: np.ndarray, rows: np.ndarray, values: np.ndarray
@@ -150,10 +147,10 @@ class ListTagger(Tagger):
 
     def score_rows(self, rows: ListRows) -> Scored:  # type: ignore[override]
         features, found = (rows.offsets, rows.rows, rows.values), rows.slots
-        v, unary = np.zeros(found.parts.size), np.zeros(rows.lists.labels.size)
+        v, unary = np.zeros(found.parts.size), np.zeros(found.candidates.labels.size)
         _add_cells(*features, *self.cells, self.weights, *found.lists, v)
         to_candidates(found.first, found.of, 0, v, unary)
-        return Scored(rows.lists, unary)
+        return Scored(found.candidates, unary)
 
     def row_weights(self, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return _row_weights(*self.cells, self.weights, *self.parts, rows, labels)

@@ -53,10 +53,11 @@ class Slots(NamedTuple):
     """The different parts of the candidates of a word, but those that all of them have, which
     change all scores alike.
 
-    parts[cuts[t]:cuts[t+1]]: those of word t, rising; candidate c of all has the slots
-    of[first[c]:first[c+1]], numbers of entries of `parts`.
+    candidates: whose slots these are; parts[cuts[t]:cuts[t+1]]: those of word t, rising; candidate
+    c of all has the slots of[first[c]:first[c+1]], numbers of entries of `parts`.
     """
 
+    candidates: Lists
     cuts: np.ndarray
     parts: np.ndarray
     first: np.ndarray
@@ -64,11 +65,12 @@ class Slots(NamedTuple):
 
     @property
     def lists(self) -> Lists:
+        """The slots of each word."""
         return Lists(self.cuts, self.parts)
 
 
 def slots(lists: Lists, parts: Parts) -> Slots:
-    return Slots(*_slots(*lists, *parts, parts.n))
+    return Slots(lists, *_slots(*lists, *parts, parts.n))
 
 
 def likely(
@@ -87,6 +89,18 @@ def likely(
         gold = np.full(sentences[-1], -1, np.int32)
     counts, labels = _likely(sentences, *occurrences, *cells, weights, K, most, margin, gold)
     return Lists(np.append(0, np.cumsum(counts)), labels)
+
+
+def distances(
+    sentences: np.ndarray,
+    occurrences: Occurrences,
+    cells: SparseRows,
+    weights: np.ndarray,
+    K: int,
+    gold: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far the gold label of each word is below the best, by its score and by its rank."""
+    return _distances(sentences, *occurrences, *cells, weights, K, gold)
 
 
 def met(
@@ -195,6 +209,21 @@ def _likely(
                     n += 1
             counts[word] = n - begin
     return counts, out[:n]
+
+
+@njit(cache=True, nogil=True)
+def _distances(sentences, offsets, rows, positions, values, first, labels, weights, K, gold):
+    below, ranks = np.empty(gold.size), np.empty(gold.size, np.int64)
+    u = np.zeros((np.diff(sentences).max(), K))
+    for i in range(sentences.size - 1):
+        a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
+        u[:T] = 0.0
+        add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+        for t in range(T):
+            row, word = u[t], sentences[i] + t
+            below[word] = row.max() - row[gold[word]]
+            ranks[word] = (row > row[gold[word]]).sum()
+    return below, ranks
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,6 @@ from numba import njit
 
 from turbotag.structures import candidates, mixture, sparse, verbs
 from turbotag.structures.candidate_lists import (
-    Lists,
     Occurrences,
     Slots,
     find,
@@ -78,15 +77,15 @@ class CandidateProblem(CompiledProblem):
         sentences: np.ndarray,
         occurrences: Occurrences,
         gold: np.ndarray,
-        lists: Lists,
         slots: Slots,
         cells: SparseRows,
         pairs: Transitions = NONE,
         beta: float = 1.0,
         gamma: float = 0.0,
     ):
-        """sentences, occurrences, gold: as of ChainProblem; slots: those of the lists."""
-        self.lists, self.slots, self.cells, self.pairs = lists, slots, cells, pairs
+        """sentences, occurrences, gold: as of ChainProblem."""
+        self.slots, self.cells, self.pairs = slots, cells, pairs
+        self.lists = lists = slots.candidates
         self.structure = "chain" if pairs.order else "multiclass"
         self.sentences, self.lengths = sentences, np.diff(sentences)
         self.choice = lists.places(gold)

@@ -16,7 +16,7 @@ from turbotag.models.label_parts import label_pairs
 from turbotag.models.lists import ListTagger, parts_of
 from turbotag.optim.dca import DCA
 from turbotag.optim.trace import Echo
-from turbotag.structures.candidate_lists import Lists, Occurrences, likely, met, slots
+from turbotag.structures.candidate_lists import Lists, Occurrences, distances, likely, met, slots
 from turbotag.structures.candidate_problem import CandidateProblem
 from turbotag.structures.sparse_rows import SparseRowProblem, SparseRows, seen
 from turbotag.structures.transitions import NONE
@@ -24,7 +24,9 @@ from turbotag.training.features import Features
 from turbotag.training.options import TaggerOptions
 
 EPOCHS = 6  # of the coarse model: it need not be good, only to leave no right label out
-MARGIN = 8.0  # candidates are at most e^8 times less likely than the best
+# Candidates are at most e^margin times less likely than the best: the least margin that loses no
+# more than this share of the gold labels that the greatest finds in the half not learned from.
+MARGINS, LOST = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0), 0.002
 FOLDS = 2  # a coarse model lists for the half of the data that it has not seen
 
 
@@ -65,16 +67,16 @@ def prepare_lists(
         echo(f"{data.gold.size} words: each different one, and all that have several lemmas")
     else:
         most = options.lists(K)
-        kind, header = ListTagger, {"by": "weights", "most": most, "margin": MARGIN, "shared": True}
         plain = _plain(features, extractor)
-        lists, coarse = coarse_lists(data, plain, K, most, options.fit.seed)
+        lists, coarse, margin = coarse_lists(data, plain, K, most, options.fit.seed)
+        kind, header = ListTagger, {"by": "weights", "most": most, "margin": margin, "shared": True}
     echo(f"candidates: {lists.labels.size / data.gold.size:.1f} of {K} labels a word")
     where = data.sentences, data.occurrences
     parts = parts_of({"labels": corpus.strings, "lists": header})
     shared = slots(lists, parts)
     cells = met(*where, shared.lists, features.keys.size, parts.n)
     pairs = label_pairs(corpus.strings) if options.order else NONE
-    given = *where, data.gold, lists, shared, cells, pairs
+    given = *where, data.gold, shared, cells, pairs
     problem = CandidateProblem(*given, loss.beta, loss.gamma)
     return problem, Listing(kind, header, cells, coarse)
 
@@ -89,28 +91,37 @@ def _plain(features: Features, extractor: Extractor) -> np.ndarray:
 @blas.one_thread()
 def coarse_lists(
     given: Data, plain: np.ndarray, K: int, most: int, seed: int
-) -> tuple[Lists, Cells]:
+) -> tuple[Lists, Cells, float]:
     """Candidates of all words, of each half by a model of the other, as new text will have them;
-    and the model of all that lists those of new text."""
+    the model of all that lists those of new text; and the margin of the lists."""
     data, sentences, gold = given.limited(plain), given.sentences, given.gold
     cells = data.fitted(plain.size, K, seed)
     n = sentences.size - 1
     fold = np.random.default_rng(seed).permutation(n) % FOLDS
+    halves = [
+        (data.part(fold == f), data.part(fold != f).fitted(plain.size, K, seed) if n > 1 else cells)
+        for f in range(min(FOLDS, n))
+    ]
+    margin = _margin([held.distances(model, K) for held, model in halves], most)
     counts, found = np.zeros(gold.size, np.int64), []
-    for f in range(FOLDS):
-        held = data.part(fold == f)
-        model = data.part(fold != f).fitted(plain.size, K, seed) if n >= FOLDS else cells
-        if held.gold.size:
-            lists = held.listed(model, K, most)
-            words = np.flatnonzero(np.repeat(fold == f, np.diff(sentences)))
-            counts[words] = np.diff(lists.cuts)
-            found.append((words, lists))
+    for f, (held, model) in enumerate(halves):
+        lists = held.listed(model, K, most, margin)
+        words = np.flatnonzero(np.repeat(fold == f, np.diff(sentences)))
+        counts[words] = np.diff(lists.cuts)
+        found.append((words, lists))
     cuts = np.append(0, np.cumsum(counts))
     labels = np.empty(cuts[-1], np.int32)
     for words, lists in found:
         at = np.repeat(cuts[words] - lists.cuts[:-1], counts[words])
         labels[at + np.arange(at.size)] = lists.labels
-    return Lists(cuts, labels), cells
+    return Lists(cuts, labels), cells, margin
+
+
+def _margin(distances: list[tuple[np.ndarray, np.ndarray]], most: int) -> float:
+    """By how far gold labels are below the best, and their ranks."""
+    below, ranks = (np.concatenate(found) for found in zip(*distances, strict=True))
+    kept = [np.mean((below <= margin) & (ranks < most)) for margin in MARGINS]
+    return next(m for m, share in zip(MARGINS, kept, strict=True) if share >= kept[-1] - LOST)
 
 
 @dataclass(frozen=True)
@@ -171,7 +182,12 @@ class Data:
             optimizer.epoch()
         return Cells(cells, optimizer.weights()[:, 0].astype(np.float32))
 
-    def listed(self, model: Cells, K: int, most: int) -> Lists:
+    def distances(self, model: Cells, K: int) -> tuple[np.ndarray, np.ndarray]:
+        """How far a model has gold below the best."""
+        where = self.sentences, self.occurrences, model.rows, model.weights
+        return distances(*where, K, self.gold)
+
+    def listed(self, model: Cells, K: int, most: int, margin: float) -> Lists:
         """Candidates by a model, and gold."""
         where = self.sentences, self.occurrences, model.rows, model.weights
-        return likely(*where, K, most, MARGIN, self.gold)
+        return likely(*where, K, most, margin, self.gold)

@@ -341,8 +341,8 @@ def options_for(
 
 
 LOSS = {"loss", "beta", "gamma"}  # of which one that is given leaves no default of the others
-# The last epochs differ by noise on dev; only the last has the certified gap. The loss of morphology
-# was chosen on dev data of three treebanks (docs/howto/morphology.md).
+# The last epochs differ by noise on dev; only the last has the certified gap. The loss of
+# morphology was chosen on dev data (docs/howto/morphology.md).
 DEFAULTS: dict[str, dict[str, Any]] = {
     "morph": {"loss": "softmax-margin", "gamma": 3.0, "stop_gap": "1%", "keep": "last"},
     "lemma": {"stop_gap": "1%", "keep": "last", "order": 0},
