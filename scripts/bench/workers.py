@@ -180,13 +180,14 @@ def turbotag_predict(model: str, source: str, target: str, threads: str) -> Any:
 
 
 def turbotag_analyse(model: str, source: str, target: str, raw: str) -> Any:
+    from turbotag.models.gold import Layout
     from turbotag.models.pipeline import load
     from turbotag.models.prediction import predict
 
-    loaded = load(model)
+    loaded, layout = load(model), Layout("raw" if raw == "True" else "conllu")
     wall, cpu = time.perf_counter(), time.process_time()
     with open(target, "wb") as f:
-        predict(loaded, source, f, format="raw" if raw == "True" else "conllu")
+        predict(loaded, source, f, layout=layout)
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
