@@ -43,7 +43,7 @@ def test_output_may_be_a_format(tmp_path):
     assert named.stdout == run("predict", "en", str(tmp_path / "a.txt"), "--to", "json").stdout
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     told = run("predict", "en", str(tmp_path)).stderr
-    assert "several files, or folders, need --output-dir FOLDER" in told
+    assert "is a directory, which needs --output-dir FOLDER" in told
 
 
 def test_entities_in_misc(tagger, tmp_path):

@@ -260,10 +260,12 @@ def watched(opt):
     """The optimizer with all its block gaps in a list."""
     seen, steps = [], opt.duals.steps
 
-    def watch(first, draws, weights, gaps, W, dual, *shrinking):
-        for t in range(draws.shape[0]):
-            dual = steps(first[t : t + 1], draws[t : t + 1], weights, gaps, W, dual, *shrinking)
-            seen.append(gaps.min())
+    def watch(visits, W, dual, shrunk):
+        for t in range(visits.draws.shape[0]):
+            one = slice(t, t + 1)
+            visit = visits._replace(first=visits.first[one], draws=visits.draws[one])
+            dual = steps(visit, W, dual, shrunk)
+            seen.append(visits.gaps.min())
         return dual
 
     opt.duals.steps = watch

@@ -170,10 +170,13 @@ def _jobs(
 ) -> list[tuple[str, str | None]]:
     """Each input with the file to write, None for standard output."""
     from turbotag.corpus.export import SUFFIXES
+    from turbotag.errors import DataError
 
     if folder is None:
-        if len(files) > 1 or any(map(os.path.isdir, files)):
-            raise click.UsageError("several files, or folders, need --output-dir FOLDER")
+        if len(files) > 1:
+            raise click.UsageError("several files need --output-dir FOLDER")
+        for name in filter(os.path.isdir, files):
+            raise DataError("is a directory, which needs --output-dir FOLDER", name)
         return [(files[0] if files else "-", output)]
     if not files or "-" in files:
         raise click.UsageError("--output-dir needs names of files")

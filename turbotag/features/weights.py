@@ -196,9 +196,7 @@ def row_of(mark, b, lines, marks):
     found = (mask != 0) & (mark != 0)
     r = np.int64(first & ~FULL)
     if (not found) & ((first & FULL) != 0):  # one branch, hardly ever taken
-        r += MARKS
-        while r < marks.size and marks[r] < mark:
-            r += 1
+        r = np.searchsorted(marks, mark)
         return r if r < marks.size and marks[r] == mark else -1
     return r + first_bit(mask) if found else -1
 

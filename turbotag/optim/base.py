@@ -133,7 +133,8 @@ class Optimizer:
         known = {p.name: p for p in cls.params}
         for name, value in given.items():
             if name not in known:
-                others = f", which {', '.join(sorted(OWNERS[name]))} take" if name in OWNERS else ""
+                takers = ", ".join(sorted({*OWNERS.get(name, ())}))
+                others = f", which {takers} take" if takers else ""
                 own = ", ".join(known) or "none"
                 raise UsageError(
                     f"{cls.name} has no parameter {name!r}{others}; its parameters: {own}"
