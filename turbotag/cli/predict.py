@@ -175,8 +175,8 @@ def _jobs(
     if folder is None:
         if len(files) > 1:
             raise click.UsageError("several files need --output-dir FOLDER")
-        for name in filter(os.path.isdir, files):
-            raise DataError("is a directory, which needs --output-dir FOLDER", name)
+        for place in filter(os.path.isdir, files):
+            raise DataError("is a directory, which needs --output-dir FOLDER", place)
         return [(files[0] if files else "-", output)]
     if not files or "-" in files:
         raise click.UsageError("--output-dir needs names of files")
