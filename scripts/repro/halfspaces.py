@@ -39,7 +39,6 @@ def run(setting: Setting) -> None:
         for label, (name, params) in METHODS.items():
             if name == "mira" and loss != "svm":
                 continue
-            task.optimizer(name, C, **params).epoch()  # compiles before the clock starts
             opt = task.optimizer(name, C, **params)
             for row in follow(opt, measure, setting.pick(2, 10, 20)):
                 rows.append({"loss": loss, "optimizer": label, **row})

@@ -73,9 +73,6 @@ def race(
     small; best_dual: of this method so far."""
     rows = []
     for label, (name, params) in methods.items():
-        warm = task.optimizer(name, C, **params)
-        warm.epoch()  # kernels are compiled before the clock starts
-        warm.close()
         opt, lower = task.optimizer(name, C, **params), -math.inf
         seconds = setting.pick(None, 15.0, 300.0)
         for row in follow(opt, primal, 10_000, passes, seconds, spaced):

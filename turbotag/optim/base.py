@@ -59,9 +59,12 @@ class Param:
 
 KINDS = {bool: "True or False", int: "a whole number", float: "a number"}
 
-# What problems can be made of; the last two are the second-order bound and belief propagation.
+# What problems can be made of: the second-order bound and belief propagation are the next two.
 EXACT = ("multiclass", "chain", "tree", "projective")
 SECOND_ORDER, LOOPY = "second-order", "loopy"
+# Weights are coefficients of functions (structures/kernel_problem; from Python only), and served by
+# optimizers that measure them with the problem's norms alone, not as vectors.
+KERNEL_CHAIN = "kernel-chain"
 
 L1 = Param("l1", 0.0, "weight S of S |w|_1 beside lambda/2 |w|^2 in the objective", least=0.0)
 

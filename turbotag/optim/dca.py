@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.lean import kernel
-from turbotag.optim.base import EXACT, LOOPY, SECOND_ORDER, Optimizer
+from turbotag.optim.base import EXACT, KERNEL_CHAIN, LOOPY, SECOND_ORDER, Optimizer
 from turbotag.optim.epochs import dot, scratch, slices, three
 from turbotag.optim.problem import Problem
 from turbotag.structures.verbs import add, gold, norm_sq, oracle
@@ -23,7 +23,7 @@ from turbotag.structures.verbs import add, gold, norm_sq, oracle
 class DCA(Optimizer):
     name = "dca"
     reference = "Martins et al. 2010, algorithms 1 and 2"
-    structures: tuple[str, ...] = (*EXACT, SECOND_ORDER, LOOPY)
+    structures: tuple[str, ...] = (*EXACT, SECOND_ORDER, LOOPY, KERNEL_CHAIN)
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.errors import UsageError
-from turbotag.optim.base import DualOptimizer, Param, blocks
+from turbotag.optim.base import EXACT, KERNEL_CHAIN, DualOptimizer, Param, blocks
 from turbotag.optim.certificate import Certificate
 from turbotag.optim.problem import Problem
 
@@ -44,6 +44,7 @@ class ScoreSpace(DualOptimizer):
     """alpha_i as potentials s_i; mu_i and H(alpha_i)/beta kept beside them."""
 
     default_epochs = 200
+    structures = (*EXACT, KERNEL_CHAIN)
     kept = 2
     params: tuple[Param, ...] = (ETA,)
     eta: np.ndarray

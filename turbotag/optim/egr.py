@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from turbotag.optim.base import Optimizer, Param
+from turbotag.optim.base import EXACT, KERNEL_CHAIN, Optimizer, Param
 from turbotag.optim.certificate import Certificate, check_gap, primal_value, proven
 from turbotag.optim.problem import Problem
 
@@ -40,6 +40,7 @@ class EGR(Optimizer):
     losses = "hinge"
     default_epochs = 1000
     default_gap = 1e-3
+    structures = (*EXACT, KERNEL_CHAIN)
     params = (
         Param(
             "adaptive", "yes", "find mu by testing the condition; no: the worst case", ("yes", "no")

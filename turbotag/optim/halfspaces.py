@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from turbotag.optim.base import EXACT
+from turbotag.optim.base import EXACT, KERNEL_CHAIN
 from turbotag.optim.dca import DCA, move
 
 SWEEPS, PRECISION = 1000, 1e-12
@@ -23,7 +23,7 @@ SWEEPS, PRECISION = 1000, 1e-12
 class HalfSpaces(DCA):
     """DCA with the half-spaces that a subclass finds; most: its parameter that says how many."""
 
-    structures = EXACT
+    structures = (*EXACT, KERNEL_CHAIN)
     most = ""
 
     def half_spaces(self, i: int) -> tuple[np.ndarray, np.ndarray]:

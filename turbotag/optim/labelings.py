@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from turbotag.optim.base import DualOptimizer
+from turbotag.optim.base import EXACT, KERNEL_CHAIN, DualOptimizer
 from turbotag.optim.certificate import check_gap
 from turbotag.optim.problem import Problem
 
@@ -96,6 +96,7 @@ class Labelings(DualOptimizer):
 
     default_epochs = 200
     default_gap = 1e-3
+    structures = (*EXACT, KERNEL_CHAIN)
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from turbotag.lean import kernel
-from turbotag.optim.base import EXACT
+from turbotag.optim.base import EXACT, KERNEL_CHAIN
 from turbotag.optim.dca import DCA, move
 from turbotag.optim.epochs import scratch, three
 from turbotag.structures.verbs import gold, oracle
@@ -16,7 +16,7 @@ class Perceptron(DCA):
 
     name = "perceptron"
     reference = "Collins 2002; averaging after Freund and Schapire 1999"
-    structures = EXACT
+    structures = (*EXACT, KERNEL_CHAIN)
     losses = "perceptron"
 
     def visit(self, order: np.ndarray) -> None:

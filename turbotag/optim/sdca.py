@@ -26,7 +26,7 @@ import numpy as np
 
 from turbotag.errors import UsageError
 from turbotag.lean import kernel
-from turbotag.optim.base import EXACT, L1, SECOND_ORDER, DualOptimizer, Param
+from turbotag.optim.base import EXACT, KERNEL_CHAIN, L1, SECOND_ORDER, DualOptimizer, Param
 from turbotag.optim.certificate import TOLERANCE, Certificate, check_gap, soft
 from turbotag.optim.epochs import dot, scratch, slices, three
 from turbotag.optim.problem import CliqueProblem, Problem, SplitProblem
@@ -47,7 +47,7 @@ class SDCA(DualOptimizer):
     reference = "Le Priol, Piché and Lacoste-Julien 2018, algorithm 2; the compact dual is ours"
     default_epochs = 200
     default_gap = 1e-3
-    structures = (*EXACT, SECOND_ORDER)
+    structures = (*EXACT, SECOND_ORDER, KERNEL_CHAIN)
     kept = 1
     unbounded = ("dual", "log_mu")
     params = (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.lean import kernel
-from turbotag.optim.base import EXACT, LOOPY, SECOND_ORDER, Optimizer, Param
+from turbotag.optim.base import EXACT, KERNEL_CHAIN, LOOPY, SECOND_ORDER, Optimizer, Param
 from turbotag.optim.certificate import objective
 from turbotag.optim.epochs import scratch, slices, three
 from turbotag.optim.problem import Problem
@@ -25,7 +25,7 @@ SMALLEST_SCALE = 1e-100
 class SGD(Optimizer):
     name = "sgd"
     reference = "Martins et al. 2010, section 5; Collins et al. 2008; Bottou 2004"
-    structures = (*EXACT, SECOND_ORDER, LOOPY)
+    structures = (*EXACT, SECOND_ORDER, LOOPY, KERNEL_CHAIN)
     params = (
         Param(
             "eta",

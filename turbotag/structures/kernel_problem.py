@@ -5,7 +5,9 @@ Zhang, Saha and Vishwanathan (2011), section 4.3. The score of label k at a word
 one row of W for each training word r; transitions stay linear. So F_i maps the unary parts of
 sentence i to the rows of its own words, and |w|^2 = sum_k W[:, k]' G W[:, k] + |transitions|^2 with
 the Gram matrix G. Optimizers that move W only through `add` and measure it through `sq_norm` work
-unchanged. For small data: G has a number for each pair of words.
+unchanged; the others, which take inner products of weights or settle the rows of one instance
+alone, do not declare this structure and refuse it. For small data: G has a number for each pair of
+words.
 """
 
 from __future__ import annotations
@@ -87,6 +89,7 @@ class KernelChainProblem(ChainProblem):
         super().__init__(sentences, own, gold, tokens, domain, beta, gamma)
         self.X, self.kernel, self.G = X, kernel, kernel.gram(X, X)
         self.data = KernelChain(self.data.parts, self.data, self.G)
+        self.structure = "kernel-chain"
 
     def anchor(self, W: np.ndarray) -> None:
         raise UsageError("a kernel tagger cannot go on from another")
