@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import turbotag
 from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import read
-from turbotag.errors import DataError
+from turbotag.errors import ArgumentError, DataError
 
 FILE = """\
 # newdoc id = d1
@@ -73,6 +73,25 @@ def test_sentences_made_by_hand(nlp):
     assert [len(sentence) for sentence in several] == [0, 2, 0]
     assert type(several) is conllu.models.SentenceList
     assert nlp(conllu.models.SentenceList()) == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_sentences(nlp, threads):
+    given = conllu.parse(FILE) * 3 + [conllu.TokenList([])]
+    found = list(nlp.pipe(given, batch_size=2, threads=threads))
+    assert all(isinstance(sentence, conllu.TokenList) for sentence in found)
+    assert [s.serialize() for s in found] == [nlp(s).serialize() for s in given]
+    pairs = list(nlp.pipe(zip(given, range(7), strict=True), as_tuples=True))
+    assert [n for _, n in pairs] == list(range(7))
+    assert [s for s, _ in pairs] == found
+
+
+def test_texts_and_sentences_are_not_mixed(nlp):
+    sentence = conllu.parse(FILE)[1]
+    with pytest.raises(ArgumentError, match="not both in one call"):
+        list(nlp.pipe([sentence, "Rain fell."]))
+    with pytest.raises(ArgumentError, match="many in a list"):
+        nlp.pipe(sentence)
 
 
 def test_with_probabilities(nlp):

@@ -14,6 +14,7 @@ from turbotag.corpus.formats import CONLLU
 from turbotag.corpus.reader import from_bytes
 from turbotag.documents.reading import document, documents
 from turbotag.errors import ArgumentError
+from turbotag.models.tokenizer import Tokenizer
 
 TEXT = "Ada Brandt didn't fly to  Oslo.\n\nShe can't. “Why?”"
 TEXTS = [TEXT, "", "Rain fell.", " \n ", "Leon met Ada. They sang.", "x" * 300, "Oslo"] * 3
@@ -58,13 +59,29 @@ def test_texts_are_taken_as_they_are_needed(nlp):
     assert [len(next(stream)) for _ in range(9)] == [1] * 9
 
 
+def test_texts_are_cut_in_one_go(nlp, monkeypatch):
+    """Not one by one: each call of a kernel gives Python's lock away, and may wait for it."""
+    calls = []
+    cut = Tokenizer.cut
+    monkeypatch.setattr(Tokenizer, "cut", lambda *given: calls.append(given) or cut(*given))
+    assert len(list(nlp.pipe(TEXTS))) == len(TEXTS)
+    assert len(calls) == 1
+
+
+def test_a_cut_sentence_is_warned_of_where_a_pipeline_is_called(nlp):
+    with pytest.warns(UserWarning, match="more than") as told:
+        nlp("ada " * 1000)
+    assert told[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0"),
         ({"threads": 1.5}, "threads is 1.5"),
         ({"texts": ["Ada", 3]}, "takes texts"),
-        ({"texts": ["Ada"], "as_tuples": True}, "with as_tuples pairs"),
+        ({"texts": "Ada"}, "many in a list"),
+        ({"texts": ["Ada"], "as_tuples": True}, "takes pairs"),
     ],
 )
 def test_pipe_refuses(nlp, how, message):

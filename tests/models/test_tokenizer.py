@@ -189,6 +189,12 @@ def test_a_stream_gives_what_the_whole_text_gives(model, parts):
         assert got == model.to_conllu(text)
 
 
+@settings(deadline=None)
+@given(st.lists(st.text(max_size=9) | st.sampled_from(["Ada", " \n", "Ada sings.\nNo\n\nMr. "])))
+def test_texts_cut_in_one_go_are_as_each_alone(model, texts):
+    assert model.all_to_conllu(texts) == [model.to_conllu(text) for text in texts]
+
+
 def test_paragraphs_and_lines_begin_sentences(model):
     text = "Ada\n\nKaja sings\n- Oslo"
     starts = [s[0].start for s in model.segment(text)]

@@ -17,6 +17,8 @@ from turbotag.models.pipeline import Pipeline, pipeline
 from turbotag.models.prediction import annotate, in_order
 
 BATCH = 1 << 18  # characters that a batch of texts has, about
+TAKEN = "pipe() takes texts (str) or TokenLists of conllu"
+LETTERS = 6  # of a word and the blank behind it, about
 
 
 class NLP:
@@ -53,17 +55,21 @@ class NLP:
     ) -> Iterator[Any]:
         """The documents of many texts, one after the other: as fast as those texts in one.
 
-        batch_size: how many texts are annotated at once, at most (long ones fewer); threads: how
-        many batches at the same time; as_tuples: texts are (text, anything), and so are documents.
+        TokenLists of the conllu package in place of texts give others, annotated, as `nlp(tokens)`
+        does. batch_size: how many texts are annotated at once, at most (long ones fewer); threads:
+        how many batches at the same time; as_tuples: texts are (text, anything), and so are
+        documents.
         """
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise ArgumentError(f"pipe() takes a list of texts, not {texts!r:.60}")
+        if isinstance(texts, str) or _is_sentence(texts) or not isinstance(texts, Iterable):
+            raise ArgumentError(f"{TAKEN}, many in a list, not {texts!r:.60}")
         for name, number in (("batch_size", batch_size), ("threads", threads)):
             if not isinstance(number, int) or number < 1:
                 raise ArgumentError(f"{name} is {number!r}: it is a number from 1 on")
 
-        def work(batch: list[tuple[str, Any]]) -> list[Any]:
-            found = self._documents([text for text, _ in batch], probabilities)
+        def work(batch: list[tuple[Any, Any]]) -> list[Any]:
+            given = [text for text, _ in batch]
+            annotate = self._documents if isinstance(given[0], str) else self._annotated
+            found = annotate(given, probabilities)
             if not as_tuples:
                 return found
             return list(zip(found, (context for _, context in batch), strict=True))
@@ -73,9 +79,10 @@ class NLP:
 
     def _documents(self, texts: list[str], probabilities: bool) -> list[Document]:
         self.pipeline.check_raw()
-        pieces = []
-        for text in texts:
-            pieces.append(self.pipeline.segmenter.to_conllu(text, warn=_warn))
+        told: list[str] = []
+        pieces = self.pipeline.segmenter.all_to_conllu(texts, told.append)
+        for line in told:
+            warnings.warn(line, stacklevel=3)  # of the call of a pipeline
         block = from_bytes(b"".join(pieces), "<text>", CONLLU)
         data = self._annotate(block, probabilities)
         counts = [piece.count(b"\n\n") for piece in pieces]
@@ -126,31 +133,40 @@ def load(name: str) -> NLP:
     return NLP(pipeline(name))
 
 
+def _is_sentence(given: Any) -> bool:
+    """Whether it is a TokenList of the conllu package."""
+    package = sys.modules.get("conllu")
+    return package is not None and isinstance(given, package.models.TokenList)
+
+
 def _is_conllu(given: Any) -> bool:
     """Whether it is a sentence or a list of sentences of the conllu package, which is imported only
     where somebody has one."""
     package = sys.modules.get("conllu")
     if package is None or not isinstance(given, list):
         return False
-    kinds = package.models.TokenList, package.models.SentenceList
-    return isinstance(given, kinds) or (
-        bool(given) and all(isinstance(sentence, kinds[0]) for sentence in given)
-    )
+    if isinstance(given, package.models.TokenList | package.models.SentenceList):
+        return True
+    return bool(given) and all(map(_is_sentence, given))
 
 
-def _warn(line: str) -> None:
-    warnings.warn(line, stacklevel=6)  # of the call of a pipeline
-
-
-def _batches(texts: Iterable[tuple[str, Any]], batch_size: int) -> Iterator[list[tuple[str, Any]]]:
-    """Texts with what belongs to them, some at a time."""
-    batch: list[tuple[str, Any]] = []
-    size = 0
+def _batches(texts: Iterable[Any], batch_size: int) -> Iterator[list[tuple[Any, Any]]]:
+    """Texts, or TokenLists, with what belongs to them, some at a time."""
+    batch: list[tuple[Any, Any]] = []
+    size, kinds = 0, set()
     for each in texts:
-        if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[0], str):
-            raise ArgumentError(f"pipe() takes texts (str), with as_tuples pairs, not {each!r:.60}")
+        if not isinstance(each, tuple) or len(each) != 2:
+            raise ArgumentError(
+                f"with as_tuples, pipe() takes pairs (text, anything), not {each!r:.60}"
+            )
+        given = each[0]
+        if not isinstance(given, str) and not _is_sentence(given):
+            raise ArgumentError(f"{TAKEN}, not {given!r:.60}")
+        kinds.add(isinstance(given, str))
+        if len(kinds) > 1:
+            raise ArgumentError(f"{TAKEN}, not both in one call")
         batch.append(each)
-        size += len(each[0])
+        size += len(given) if isinstance(given, str) else LETTERS * len(given)
         if len(batch) == batch_size or size > BATCH:
             yield batch
             batch, size = [], 0

@@ -128,6 +128,11 @@ def to_conllu(
     return conllu
 
 
+def all_to_conllu(texts: list[str], warn: Warn | None = None) -> list[bytes]:
+    """Each text as CoNLL-U, by the rules."""
+    return [to_conllu(text, 0, warn) for text in texts]
+
+
 def stream(
     file: BinaryIO,
     block_size: int = BLOCK_BYTES,

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Callable
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from turbotag.corpus import schemes
 from turbotag.corpus.export import PROBABILITIES
 from turbotag.corpus.formats import Conll
-from turbotag.corpus.reader import Block
+from turbotag.corpus.notes import Note, notes
+from turbotag.corpus.reader import Block, Column
 from turbotag.documents.document import Document, Entity, Multiword, Sentence, Token
 
-_SHOWN = (
-    *(Conll.WORD, Conll.LEMMA, Conll.UPOS, Conll.XPOS, Conll.FEATS),
-    *(Conll.HEAD, Conll.DEPREL, Conll.MISC),
-)
+NOTES = ("start_char", "end_char", "NER", "EntityProb", *PROBABILITIES)
 # Begins with a line break, which is searched for faster than the begin of a line.
 _RANGE = re.compile(rb"\n([0-9]+)-([0-9]+)\t([^\t\n]*)\t[^\n]*\t([^\t\n]*)(?=\n)")
+_PLACE = re.compile(r"(?:.*\|)?start_char=([0-9]+)\|end_char=([0-9]+)(?:\|.*)?")
 _TEXT = re.compile(r"^# text = (.*)$", re.MULTILINE)
 
-Notes = dict[str, str]  # of MISC
 Place = tuple[int, int]  # first character, and the one behind the last
+Value = TypeVar("Value")
 
 
 def document(text: str, block: Block, pipeline: Any = None) -> Document:
@@ -35,8 +36,7 @@ def documents(
     texts: list[str], counts: list[int], block: Block, pipeline: Any = None
 ) -> list[Document]:
     """The documents of a block that has `counts` sentences of each text, one after the other."""
-    rows = list(zip(*map(block.strings, _SHOWN), strict=True))
-    ranges = _ranges(block)
+    words = _Words(block)
     conllu, cuts = block.buf.tobytes(), block.sentences.tolist()
     found: list[Document] = []
     begin = 0
@@ -48,89 +48,141 @@ def documents(
         sentences, at = [], 0
         for number in range(last - first):
             a, b = cuts[first + number], cuts[first + number + 1]
-            sentence = _sentence(text, at, rows[a:b], ranges.get(a, []), number, next(whole, None))
-            sentences.append(sentence)
-            at = sentence.end
+            multiwords = words.place(text, at, a, b)
+            at = words.ends[b - 1]
+            told = next(whole, None)
+            if told is None:
+                told = _spaced(text, words.starts[a], at)
+            entities = words.entities(text, number, a, b)
+            sentences.append(Sentence(told, words.tokens(a, b), entities, number, multiwords))
         found.append(Document(text, sentences, own, pipeline))
         begin = end
     return found
 
 
-def _ranges(block: Block) -> dict[int, list[tuple[int, int, str, Notes]]]:
-    """Multiword tokens by the number in the block of their sentence's first word: first and last
-    word in the sentence, form and notes."""
-    begins = block.starts[block.first]  # of each word's line
-    found: dict[int, list[tuple[int, int, str, Notes]]] = {}
-    for match in _RANGE.finditer(b"\n" + block.buf.tobytes()):
-        first = int(np.searchsorted(begins, match.start()))
-        a = first - int(match[1]) + 1
-        token = int(match[1]), int(match[2]), match[3].decode(), _notes(match[4].decode())
-        found.setdefault(a, []).append(token)
-    return found
+class _Words:
+    """The words of a block as lists of what they have, each made from its column at once: numbers
+    and distinct values are read by kernels, which do not hold Python's lock."""
+
+    def __init__(self, block: Block):
+        starts, ends, ner, self._entity, *chances = notes(block, *NOTES)
+        # where words stand in their texts, -1 where no note says it until `place` finds it
+        self.starts, self.ends = starts.numbers().tolist(), ends.numbers().tolist()
+        self.forms = block.strings(Conll.WORD)
+        tags = ner.column()
+        self._fields: list[list[Any]] = [
+            _values(block.column(Conll.UPOS), _given),
+            _values(block.column(Conll.XPOS), _given),
+            _values(block.column(Conll.HEAD), lambda head: None if head == "_" else int(head)),
+            _values(block.column(Conll.DEPREL), _given),
+            _values(tags, lambda tag: tag or None),
+            _probabilities(chances),
+            _values(block.column(Conll.LEMMA), _given),
+            [feats.copy() for feats in _values(block.column(Conll.FEATS), _features)],
+        ]
+        self._multiwords = _multiwords(block)
+        self._spans = _spans(tags, block.sentences)
+
+    def tokens(self, a: int, b: int) -> list[Token]:
+        """The words a..b-1 of the block, a sentence whose words have their places."""
+        fields = (own[a:b] for own in (self.forms, self.starts, self.ends, *self._fields))
+        return list(map(Token, range(1, b - a + 1), *fields))
+
+    def place(self, text: str, at: int, a: int, b: int) -> list[Multiword]:
+        """Find where the words a..b-1, a sentence behind the character `at`, stand in the text; its
+        multiword tokens."""
+        ranges = self._multiwords.get(a, {})
+        if not ranges and -1 not in self.starts[a:b] and -1 not in self.ends[a:b]:
+            return []
+        made = []
+        n = a
+        while n < b:
+            if n in ranges:
+                behind, form, noted = ranges[n]
+                start, at = noted or _find(text, at, form)
+                made.append(Multiword(form, n - a + 1, behind - a, start, at))
+                for place in _shared(self.forms[n : min(behind, b)], form, start, at):
+                    self.starts[n], self.ends[n] = place
+                    n += 1
+                continue
+            if self.starts[n] < 0 or self.ends[n] < 0:
+                self.starts[n], self.ends[n] = _find(text, at, self.forms[n])
+            at = self.ends[n]
+            n += 1
+        return made
+
+    def entities(self, text: str, sentence: int, a: int, b: int) -> list[Entity]:
+        """Those of the words a..b-1, a sentence whose words have their places."""
+        made = []
+        for first, last, kind in self._spans[bisect_left(self._spans, (a,)) :]:
+            if first >= b:
+                break
+            where = self.starts[first], self.ends[last]
+            p = self._entity.text(first)
+            probability = None if p is None else float(p)
+            name = _spaced(text, *where)
+            made.append(Entity(kind, first - a, last - a + 1, name, sentence, *where, probability))
+        return made
 
 
-def _sentence(
-    text: str,
-    at: int,
-    rows: list[tuple[str, ...]],
-    ranges: list[tuple[int, int, str, Notes]],
-    number: int,
-    whole: str | None,
-) -> Sentence:
-    """at: where the sentence before it ended in the text."""
-    notes = [_notes(row[-1]) for row in rows]
-    multiwords: list[Multiword] = []
-    inside: dict[int, Place] = {}
-    for first, last, form, own in ranges:
-        start, end = _place(text, at, form, own)
-        multiwords.append(Multiword(form, first, last, start, end))
-        words = [row[0] for row in rows[first - 1 : last]]
-        inside |= dict(zip(range(first - 1, last), _shared(words, form, start, end), strict=True))
-    tokens = []
-    for i, (form, lemma, upos, xpos, feats, head, label, misc) in enumerate(rows):
-        start, at = inside.get(i) or _place(text, at, form, notes[i])
-        tokens.append(
-            Token(
-                i + 1,
-                form,
-                start,
-                at,
-                _given(upos),
-                _given(xpos),
-                None if head == "_" else int(head),
-                _given(label),
-                notes[i].get("NER"),
-                _probabilities(misc, notes[i]),
-                _given(lemma),
-                {} if feats == "_" else _notes(feats),
-            )
-        )
-    if whole is None:
-        whole = " ".join(text[tokens[0].start : tokens[-1].end].split())
-    return Sentence(whole, tokens, _entities(text, number, tokens, notes), number, multiwords)
-
-
-def _notes(field: str) -> Notes:
-    try:
-        return dict([note.split("=", 1) for note in field.split("|")])
-    except ValueError:  # a note without a value
-        return dict(note.split("=", 1) for note in field.split("|") if "=" in note)
-
-
-def _probabilities(misc: str, notes: Notes) -> dict[str, float]:
-    if "Prob=" not in misc:
-        return {}
-    return {to: float(notes[name]) for name, to in PROBABILITIES.items() if name in notes}
+def _values(column: Column, value: Callable[[str], Value]) -> list[Value]:
+    """What each word's string means; asked once for each distinct string."""
+    values = [value(string) for string in column.strings]
+    return [values[i] for i in column.ids.tolist()]
 
 
 def _given(field: str) -> str | None:
     return None if field == "_" else field
 
 
-def _place(text: str, at: int, form: str, notes: Notes) -> Place:
-    """Where a token stands in the text: as its notes say, or the first place behind `at`."""
-    if "start_char" in notes and "end_char" in notes:
-        return int(notes["start_char"]), int(notes["end_char"])
+def _features(feats: str) -> dict[str, str]:
+    return dict(each.split("=", 1) for each in feats.split("|") if "=" in each)  # type: ignore[misc]
+
+
+def _probabilities(noted: list[Note]) -> list[dict[str, float]]:
+    """The probabilities of each word by what they are of; noted: in the order of PROBABILITIES."""
+    found: list[dict[str, float]] = [{} for _ in range(noted[0].starts.size)]
+    for to, note in zip(PROBABILITIES.values(), noted, strict=True):
+        if note.given.any():
+            chances = _values(note.column(), lambda p: float(p) if p else None)
+            for own, p in zip(found, chances, strict=True):
+                if p is not None:
+                    own[to] = p
+    return found
+
+
+def _spans(tags: Column, sentences: np.ndarray) -> list[tuple[int, int, str]]:
+    """First word, last word and type of what span tags form; another tag is none."""
+    strings = [tag if tag and schemes.parse([tag]) else "O" for tag in tags.strings]
+    parsed = schemes.parse(strings)
+    if parsed is None or not parsed.types:
+        return []
+    found = schemes.spans(parsed.prefix[tags.ids], parsed.type[tags.ids], sentences)
+    columns = (c.tolist() for c in (found.start, found.end, found.type))
+    return [(a, b, parsed.types[kind]) for a, b, kind in zip(*columns, strict=True)]
+
+
+def _multiwords(block: Block) -> dict[int, dict[int, tuple[int, str, Place | None]]]:
+    """Multiword tokens by their sentence's first word and their own, counted in the block: the word
+    behind them, their form, and where they stand if a note says it."""
+    begins = block.starts[block.first]  # of each word's line
+    found: dict[int, dict[int, tuple[int, str, Place | None]]] = {}
+    for match in _RANGE.finditer(b"\n" + block.buf.tobytes()):
+        first = int(np.searchsorted(begins, match.start()))
+        a = first - int(match[1]) + 1
+        place = _PLACE.fullmatch(match[4].decode())
+        noted = (int(place[1]), int(place[2])) if place else None
+        found.setdefault(a, {})[first] = a + int(match[2]), match[3].decode(), noted
+    return found
+
+
+def _spaced(text: str, start: int, end: int) -> str:
+    """A part of a text with one blank for any white space."""
+    return " ".join(text[start:end].split())
+
+
+def _find(text: str, at: int, form: str) -> Place:
+    """The first place of a form behind `at`."""
     start = text.find(form, at)
     return (at, at) if start < 0 else (start, start + len(form))
 
@@ -142,23 +194,3 @@ def _shared(words: list[str], form: str, start: int, end: int) -> list[Place]:
         return [(start, end)] * len(words)
     ends = list(accumulate(map(len, words), initial=start))
     return list(zip(ends, ends[1:], strict=False))
-
-
-def _entities(text: str, sentence: int, tokens: list[Token], notes: list[Notes]) -> list[Entity]:
-    tags = [t.ner or "O" for t in tokens]
-    strings = sorted(set(tags))
-    parsed = None if strings == ["O"] else schemes.parse(strings)
-    if parsed is None:
-        return []
-    ids = np.array([strings.index(t) for t in tags], np.int32)
-    found = schemes.spans(parsed.prefix[ids], parsed.type[ids], np.array([0, len(tags)]))
-    out = []
-    for a, b, kind in zip(
-        found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
-    ):
-        p = notes[a].get("EntityProb")
-        where = tokens[a].start, tokens[b].end
-        name = " ".join(text[slice(*where)].split())
-        probability = None if p is None else float(p)
-        out.append(Entity(parsed.types[kind], a, b + 1, name, sentence, *where, probability))
-    return out

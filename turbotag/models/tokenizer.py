@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -33,6 +34,7 @@ from turbotag.structures import chain
 
 LABELS = ("I", "T", "S", "TM", "SM")
 INSIDE, TOKEN, SENTENCE, MULTIWORD = range(4)
+BETWEEN = "\n\n"  # texts that are cut in one go
 BARRED = np.float32(-1e6)  # the score of what is ruled out
 HEADER = PROVENANCE | {
     "templates": str,
@@ -194,15 +196,21 @@ class Tokenizer(Stored):
         self, text: str, spans: list[Span], offset: int, probabilities: bool = False
     ) -> Iterator[Iterable[tuple[str, bool]]]:
         """The tokenizer in place of the rules, as a Cutter of corpus/text."""
+        return iter(self._pieces(text, spans, [offset] * len(spans), probabilities))
+
+    def _pieces(
+        self, text: str, spans: list[Span], offsets: list[int], probabilities: bool = False
+    ) -> list[list[tuple[str, bool]]]:
+        """The sentences of each span, which has an offset of its own, as a Cutter gives them."""
         pieces: list[list[tuple[str, bool]]] = [[] for _ in spans]
-        ends, p = [end for _, end, _ in spans], 0
         if not spans:
-            return iter(pieces)
+            return pieces
+        ends, p = [end for _, end, _ in spans], 0
         for sentence, cut in self._sentences(text, self.cut(text, spans, probabilities)):
             while sentence[0][0] >= ends[p]:
                 p += 1
-            pieces[p].append((_conllu(text, sentence, offset), cut))
-        return iter(pieces)
+            pieces[p].append((_conllu(text, sentence, offsets[p]), cut))
+        return pieces
 
     def to_conllu(
         self,
@@ -215,6 +223,19 @@ class Tokenizer(Stored):
         is that a token begins where one does, SentenceProb that a sentence does."""
         cutter = partial(self.cutter, probabilities=probabilities)
         return running.to_conllu(text, offset, warn, cutter)
+
+    def all_to_conllu(self, texts: list[str], warn: running.Warn | None = None) -> list[bytes]:
+        """Each text as `to_conllu` gives it. They are cut in one go: no unit has a neighbour beyond
+        its paragraph, and so none beyond its text."""
+        own = [list(running.paragraphs(text)) for text in texts]
+        spans, offsets, begin = [], [], 0
+        for text, paragraphs in zip(texts, own, strict=True):
+            spans += [(begin + start, begin + end, ends) for start, end, ends in paragraphs]
+            offsets += [-begin] * len(paragraphs)
+            begin += len(text) + len(BETWEEN)
+        pieces = iter(self._pieces(BETWEEN.join(texts), spans, offsets))
+        cutter = lambda text, spans, offset: islice(pieces, len(spans))  # noqa: E731
+        return [running.to_conllu(text, 0, warn, cutter) for text in texts]
 
     def stream(
         self,
