@@ -58,18 +58,16 @@ def run(setting: Setting) -> None:
                         "sdca", C, wrap=concave_convex if loss.difference else None
                     )
                     limits = Limits(setting.pick(2, 90, 200), None, relative=0.01)
-                    stopped = train(opt, limits, Trace()).stopped
-                    while loss.difference and not opt.progress[2:].any():
-                        opt.epoch()  # a round that has begun is finished
+                    result = train(opt, limits, Trace())
                     rows.append(
                         {
                             "corpus": corpus,
                             "share": share,
                             "loss": name,
                             "C": C,
-                            "dev": task.score(opt.weights(), "dev"),
-                            "epochs": opt.epochs,
-                            "stopped": stopped,
+                            "dev": task.score(result.weights, "dev"),
+                            "epochs": result.epoch,
+                            "stopped": result.stopped,
                         }
                     )
                     print(rows[-1], flush=True)

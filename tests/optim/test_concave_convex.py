@@ -12,7 +12,7 @@ from turbotag.losses import Loss, loss
 from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.base import serves
 from turbotag.optim.certificate import objective
-from turbotag.optim.concave_convex import concave_convex
+from turbotag.optim.concave_convex import SETTLED, concave_convex
 from turbotag.optim.run import Limits, Saving, run
 from turbotag.optim.trace import Trace
 from turbotag.structures.linearized import LinearizedProblem
@@ -73,7 +73,7 @@ def test_the_objective_falls_from_round_to_round(make, beta, gamma):
         if not seen or opt.reached[0] != seen[-1]:
             seen.append(float(opt.reached[0]))
         assert opt.certify().gap >= -1e-9
-        if opt.progress[2]:
+        if opt.progress[3]:
             break
     assert len(seen) > 2
     assert (np.diff(seen) <= 0.0).all()
@@ -90,7 +90,7 @@ def test_a_round_ends_with_its_own_weights(make, beta, gamma, lam):
     zero, ends = opt._objective(opt.weights()), []
     for _ in range(60):
         opt.epoch()
-        if opt.progress[3]:
+        if opt.progress[2]:
             ends.append(opt._objective(opt.weights()))
     assert len(ends) > 1
     assert max(ends) < zero
@@ -101,7 +101,68 @@ def test_no_gap_ends_a_run_before_the_rounds_have_settled():
         opt = concave_convex(algorithm("sdca"))(chain_problem(gamma=1.0), LAM, rng())
         assert "certified gap" in run(opt, limits, Trace()).stopped
         assert opt.progress[0] > 1
-        assert opt.progress[2]
+        assert opt.progress[3]
+
+
+@makers
+@losses
+def test_a_run_that_ends_within_a_round_is_no_worse_than_the_round_before(make, beta, gamma):
+    """Whatever the number of epochs; and its certificate is of the weights that it gives back."""
+    problem, undone, reached = make(beta=beta, gamma=gamma), 0, math.inf
+    for epochs in range(1, 40):
+        opt = concave_convex(algorithm("sdca"))(problem, LAM, rng())
+        result = run(opt, Limits(epochs), Trace())
+        value = opt._objective(result.weights)
+        assert value <= opt.reached[0] + 1e-12
+        assert value <= reached + SETTLED
+        if opt.undone:
+            undone += 1
+            assert result.epoch == opt.progress[1] < epochs
+            assert value == pytest.approx(opt.reached[0], abs=1e-12)
+            assert "kept: the end of the best, epoch" in opt.notes()[0]
+        primal = objective(opt.convex, LAM, result.weights)[0]
+        assert result.certificate.primal == pytest.approx(primal, abs=1e-9)
+        assert result.certificate.gap >= -1e-9
+        reached = min(reached, float(opt.reached[0]))
+    assert undone
+
+
+def test_a_round_that_makes_the_objective_worse_is_undone(monkeypatch):
+    """One epoch is too short for a round."""
+    monkeypatch.setattr("turbotag.optim.concave_convex.LONGEST", 1)
+    worse = 0
+    for seed in range(6):
+        opt = concave_convex(algorithm("sdca"))(chain_problem(gamma=1.0, seed=seed), LAM, rng())
+        ends = []
+        while not opt.progress[3]:
+            opt.epoch()
+            if opt.progress[2]:
+                ends.append(opt._objective(opt.weights()))
+        worse += ends[-1] > min(ends)
+        assert opt.reached[0] == pytest.approx(min(ends))
+    assert worse
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_round_is_a_run_of_its_own(name):
+    """Steps that shrink with the number of epochs, averages over updates, a first step that is
+    picked: all begin anew."""
+    beta = 1.0 if serves(ALGORITHMS[name].losses, 1.0, 1.0) else math.inf
+    if not serves(ALGORITHMS[name].losses, beta, 1.0):
+        return  # the perceptron has no cost
+    opt = concave_convex(algorithm(name))(chain_problem(beta=beta, gamma=1.0), LAM, rng(3))
+    while not opt.progress[2]:
+        opt.epoch()
+    convex, state = LinearizedProblem(opt.convex.original), opt.rng.bit_generator.state
+    convex.linearize(opt.weights())
+    other = algorithm(name)(convex, LAM, rng())
+    other.rng.bit_generator.state = state
+    for _ in range(3):
+        opt.epoch()
+        other.epoch()
+    np.testing.assert_array_equal(opt.weights(), other.weights())
+    opt.close()
+    other.close()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

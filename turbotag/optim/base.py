@@ -174,6 +174,11 @@ class Optimizer:
     def finish(self) -> None:
         """Called before a certificate that may be the last."""
 
+    def conclude(self) -> int:
+        """Called when a run is over and its last weights are to be kept; returns the epoch at whose
+        end the weights were what they are now."""
+        return self.epochs
+
     def close(self) -> None:
         """Called at the end of a run, however it ends."""
 

@@ -7,8 +7,9 @@ weights, which leaves a convex problem above the objective and equal to it there
 (structures/linearized); solve that; and again. The objective never rises, if the convex problem is
 solved well enough. The first round is the convex loss L(beta, gamma) itself.
 
-What is certified is the convex problem of the last round: no certificate of the objective itself is
-known, as it has local minima.
+What is certified is the convex problem of a round: no certificate of the objective itself is known,
+as it has local minima. A run that ends in the middle of a round keeps its weights only if the
+objective is lower with them than at the end of the round before; else it goes back to that.
 """
 
 from __future__ import annotations
@@ -18,100 +19,185 @@ from typing import Any
 import numpy as np
 
 from turbotag.optim.base import EXACT, Optimizer
+from turbotag.optim.certificate import Certificate
 from turbotag.structures.linearized import LinearizedProblem
 
 NEAR = 0.01  # a round ends at a gap of this share of its primal objective,
 LONGEST = 15  # or after so many epochs,
 BLIND = 5  # or so many where the optimizer does not know its gap
 SETTLED = 1e-3  # the rounds end when the objective falls by no more than this share of it
+ENDED = "ended."  # before the names of what is kept of the last round that has ended
 
 
 class _Rounds(Optimizer):
-    """What is added to an optimizer's class, before it."""
+    """An optimizer of its own, `of`, for each round."""
+
+    of: type[Optimizer]
 
     def __init__(self, problem: Any, lam: float, rng: np.random.Generator, **params: Any):
-        self.convex = LinearizedProblem(problem)
-        self._start: dict[str, Any] = {"lam": lam, "rng": rng, **params}
-        super().__init__(self.convex, lam, rng, **params)
-        # rounds done, epochs of the present one, whether they have settled, whether the present one
-        # is over; the objective so far
+        super().__init__(LinearizedProblem(problem), lam, rng, **params)
+        self.convex: Any = self.problem
+        self.given = params
+        # rounds that have ended, the epoch in which the last of them did, whether the present one
+        # is over, whether they have settled
         self.progress = np.zeros(4, np.int64)
-        self.reached = np.array([np.inf])
+        self.reached = np.array([np.inf])  # the objective at the end of the last round
+        self.ended: dict[str, np.ndarray] = {}  # and the state
+        self.undone = False  # whether the run has gone back to that
+        self.inner = self._fresh()
+
+    def _fresh(self) -> Optimizer:
+        """The dual variables of the last round would be a poor start for the next: w(alpha) is made
+        of their distance from the targets, which have moved."""
+        inner = self.of(self.convex, self.lam, self.rng, **self.given)
+        self.oracle_calls += inner.oracle_calls
+        self.param = inner.param
+        return inner
 
     def epoch(self) -> None:
         """An epoch of the present round, or the first one of the next: a run that ends here has the
         weights of a round, not those at the start of another."""
-        if self.progress[3]:
+        if self.progress[2]:
             self._next_round()
-        super().epoch()
-        self.progress[1] += 1
-        if not self.progress[2] and self._solved():
-            self.progress[3], self.done = 1, None
+        inner = self.inner
+        calls, updates = inner.oracle_calls, inner.updates
+        inner.dev_score = self.dev_score
+        inner.epoch()
+        self.oracle_calls += inner.oracle_calls - calls
+        self.updates += inner.updates - updates
+        self.epochs += 1
+        self.dual, self.primal = inner.dual, inner.primal
+        if self.progress[3]:
+            self.done = inner.done
+        elif self._solved():
+            self.progress[2] = 1
 
     def _solved(self) -> bool:
-        gap, epochs = super().gap_estimate(), self.progress[1]
-        if gap is None or self.done:
-            return bool(self.done or epochs >= BLIND)
-        if epochs >= LONGEST:
+        inner = self.inner
+        gap = inner.gap_estimate()
+        if gap is None or inner.done:
+            return bool(inner.done or inner.epochs >= BLIND)
+        if inner.epochs >= LONGEST:
             return True
-        primal = self.primal if self.dual is None else self.dual + gap
+        primal = inner.primal if inner.dual is None else inner.dual + gap
         return primal is not None and gap <= NEAR * primal
 
     def _next_round(self) -> None:
         """Tangents at the present weights, unless the objective has settled."""
         W = self.weights().copy()
-        value = self._objective(W)
-        self.oracle_calls += 2 * self.convex.n
-        self.progress[[1, 3]] = 0
+        value, before = self._objective(W), float(self.reached[0])
+        self.progress[2] = 0
         self.progress[0] += 1
-        if self.reached[0] - value <= SETTLED * abs(value):
-            self.progress[2] = 1
+        if value > before:  # the round was not solved well enough
+            self._enter(self.ended)
+        else:
+            self.reached[0], self.progress[1] = value, self.epochs
+            self.ended = {name: array.copy() for name, array in self._round().items()}
+        if before - value <= SETTLED * abs(value):
+            self.progress[3] = 1
             return
-        self.reached[0] = value
         self.convex.linearize(W)
         self.oracle_calls += self.convex.n
-        self._again()
+        self.close()
+        self.inner = self._fresh()
 
     def _objective(self, W: np.ndarray) -> float:
+        self.oracle_calls += 2 * self.convex.n
         return self.convex.objective(self.lam, W) + self.l1 * float(np.abs(W).sum())
 
-    def _again(self) -> None:
-        """Start afresh on the new problem. The dual variables of the last round would be a poor
-        start: w(alpha) is made of their distance from the targets, which have moved."""
-        counts = self.epochs, self.oracle_calls, self.updates
-        self.close()
-        super().__init__(self.convex, **self._start)
-        self.epochs, self.oracle_calls, self.updates = counts
+    def conclude(self) -> int:
+        if self.ended and self._objective(self.weights()) > self.reached[0]:
+            self._enter(self.ended)
+            self.undone = True
+            return int(self.progress[1])
+        return self.epochs
 
     def gap_estimate(self) -> float | None:
         """Infinite until the rounds have settled: no certificate ends the run before."""
-        return super().gap_estimate() if self.progress[2] else float("inf")
+        return self.inner.gap_estimate() if self.progress[3] else float("inf")
+
+    def weights(self) -> np.ndarray:
+        return self.inner.weights()
+
+    def finish(self) -> None:
+        self.inner.finish()
+
+    def certify(self) -> Certificate:
+        calls = self.inner.oracle_calls
+        certificate = self.inner.certify()
+        self.oracle_calls += self.inner.oracle_calls - calls
+        self.dual = self.inner.dual
+        return certificate
+
+    def close(self) -> None:
+        self.inner.close()
 
     def notes(self) -> list[str]:
-        value = self._objective(self.weights())
-        settled = "settled" if self.progress[2] else "not settled"
-        return [
-            f"objective, which is not convex: {value:.9g} after {self.progress[0]} concave-convex "
-            f"rounds, {settled}"
-        ]
+        rounds, epoch = self.progress[:2].tolist()
+        told = f"after {rounds} concave-convex rounds, settled"
+        if self.undone:
+            told = f"after {rounds} concave-convex rounds; kept: the end of the best, epoch {epoch}"
+        elif not self.progress[3]:
+            told = f"in concave-convex round {rounds + 1}, not settled"
+        return [f"objective, which is not convex: {self._objective(self.weights()):.9g} {told}"]
 
-    def state(self) -> dict[str, np.ndarray]:
-        own = {"progress": self.progress, "reached": self.reached}
+    @property
+    def resumable(self) -> bool:
+        return self.inner.resumable
+
+    @property
+    def state_bytes(self) -> int:
+        return self.inner.state_bytes
+
+    def _round(self) -> dict[str, np.ndarray]:
+        """The state of the present round."""
+        inner = self.inner
+        counts = np.array([inner.epochs, inner.oracle_calls, inner.updates])
         targets = np.concatenate(self.convex.targets)
-        return {**super().state(), **own, "targets": targets}
+        return {**inner.state(), "round.targets": targets, "round.counts": counts}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
+    def _enter(self, state: dict[str, np.ndarray]) -> None:
+        """Go on in the round of a state."""
         cuts = np.cumsum([0, *(u.size for u in self.convex.targets)])
-        targets = state["targets"]
+        targets = state["round.targets"]
         if targets.shape != (cuts[-1],) or not np.isfinite(targets).all():
             raise ValueError(f"targets are {targets.shape}")
         for i, (a, b) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             self.convex.target(i, targets[a:b])
+        self.close()
+        inner = self.inner = self._fresh()
+        inner.restore(state)
+        inner.epochs, inner.oracle_calls, inner.updates = state["round.counts"].tolist()
+        self.dual, self.primal = inner.dual, inner.primal
+
+    def state(self) -> dict[str, np.ndarray]:
+        ended = {ENDED + name: array for name, array in self.ended.items()}
+        own = {"rounds.progress": self.progress, "rounds.reached": self.reached}
+        return {**self._round(), **own, **ended}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        ended = {k.removeprefix(ENDED): v.copy() for k, v in state.items() if k.startswith(ENDED)}
+        if ended:
+            self._enter(ended)  # it may be needed in the end: to see that it can be done
+        self.ended = ended
+        self._enter(state)
         super().restore(state)
 
 
 def concave_convex(cls: type[Optimizer]) -> type[Optimizer]:
     """An optimizer of L(beta, gamma) as one of L(beta, gamma) - L(beta, 0)."""
-    unbounded = (*cls.unbounded, "reached")
     structures = tuple(s for s in cls.structures if s in EXACT)
-    return type(cls.__name__, (_Rounds, cls), {"unbounded": unbounded, "structures": structures})
+    names = (*cls.unbounded, "rounds.reached")
+    return type(
+        cls.__name__,
+        (_Rounds,),
+        {
+            "of": cls,
+            "name": cls.name,
+            "losses": cls.losses,
+            "params": cls.params,
+            "rounds": cls.rounds,
+            "structures": structures,
+            "unbounded": (*names, *(ENDED + name for name in names)),
+        },
+    )

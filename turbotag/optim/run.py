@@ -252,6 +252,8 @@ class _Loop:
             opt.updates, row.epoch = self.best.updates, self.best.epoch
         elif self.certificate is not None:
             return Result(opt.weights(), self.certificate, self.stopped, opt.epochs, best)
+        else:
+            row.epoch = opt.conclude()
         opt.finish()
         certificate, weights = opt.certify(), opt.weights()
         self._certified(row, certificate)

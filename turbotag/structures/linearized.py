@@ -34,7 +34,7 @@ class LinearizedProblem:
     mean of value - theta'u, which is never negative.
     """
 
-    certified = "the convex problem of its last concave-convex round"
+    certified = "the convex problem of the concave-convex round it ends with"
     has_cliques = False  # the exact dual starts at the gold answers
 
     def __init__(self, problem: Any):

@@ -171,8 +171,9 @@ def kept(result: Result, epochs: int, measure: str) -> str:
     best, score = result.best
     if result.epoch == best:
         return f"kept: epoch {best} of {epochs}, the best on dev (--keep best)"
+    which = "the last epoch" if result.epoch == epochs else f"epoch {result.epoch}"
     return (
-        f"kept: the last epoch, for its certificate; the best on dev was epoch {best}, with "
+        f"kept: {which}, for its certificate; the best on dev was epoch {best}, with "
         f"{measure} {100 * score:.2f} (--keep best)"
     )
 
@@ -196,8 +197,10 @@ def check_memory(
     """
     (rows, K), kept, longest = shape, algorithm(how.algorithm).kept, int(sizes.max())
     twice = dev and how.keep == "best"  # the best epoch's state, the last's
-    vectors = (1 + twice) * kept + anchored  # and the scores of the old model
-    copies = COPIES + (1 + twice) * algorithm(how.algorithm).planes_of(how.params)
+    rounds = how.loss.difference  # whose last one is kept, and the targets of both
+    states = (1 + twice) * (1 + rounds)
+    vectors = states * (kept + rounds) + anchored  # and the scores of the old model
+    copies = COPIES + states * (algorithm(how.algorithm).planes_of(how.params) + rounds)
     need = 8.0 * (vectors * float(sizes.sum()) + copies * rows * K + COPIES * longest)
     free = memory.available()
     if need > free:
