@@ -13,10 +13,10 @@ from measure import Page, Part, Setting, main, run, table, turbotag, words_per_s
 
 from turbotag.corpus.reader import read
 from turbotag.corpus.surface import read_surface
+from turbotag.models import shipped
 from turbotag.models.gold import Layout
 from turbotag.models.pipeline import load
-from turbotag.models.shipped import files as installed
-from turbotag.models.shipped import stages
+from turbotag.storage import store
 
 
 def percent(x: float | None) -> str:
@@ -24,7 +24,9 @@ def percent(x: float | None) -> str:
 
 
 def files(setting: Setting) -> str:
-    sizes = {name: path.stat().st_size for name, path in installed().items()}
+    sizes = {
+        name: store.size(str(path)) for name, path in (shipped.files() | shipped.shipped()).items()
+    }
     return table(["model", "MB"], [[f"`{n}`", f"{x / 1e6:.2f}"] for n, x in sizes.items()])
 
 
@@ -65,12 +67,12 @@ def speed(setting: Setting) -> str:
     source = setting.data / "ewt" / setting.pick("dev.conllu", "train.conllu")
     gold = read(str(source))
     raw, words = read_surface(gold).text(), gold.n_tokens
-    cut = words_per_second(load("en-tokens"), raw.encode(), layout=Layout("raw"))
-    rows = [["en-tokens", f"{cut:,.0f}"]]
+    cut = words_per_second(load("en-tokenize"), raw.encode(), layout=Layout("raw"))
+    rows = [["en-tokenize", f"{cut:,.0f}"]]
     with tempfile.TemporaryDirectory() as folder:
         tagged = Path(folder) / "tagged.conllu"
         run(turbotag("predict", "en", source, "-o", tagged))
-        for name in stages("en")[1:]:
+        for name in shipped.pipelines()["en"][1:]:
             rows.append([name, f"{words_per_second(load(name), str(tagged)):,.0f}"])
     whole = words_per_second(load("en"), raw.encode(), layout=Layout("raw"))
     rows.append(["**all, text to CoNLL-U**", f"{whole:,.0f}"])

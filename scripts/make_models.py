@@ -1,10 +1,11 @@
-"""Train the models that are shipped in turbotag/pretrained, score them on test data, write cards.
+"""Train the models that are shipped, score them on test data, write cards.
 
     python scripts/make_models.py [NAME...]
 
-Data: UD English EWT and Slovenian SSJ, Universal NER's annotation of EWT, the Broad Twitter Corpus,
-word clusters and lists of names. A model file holds hashed features and weights, no sentence of the
-corpora.
+Each is a pipeline in one file: English in turbotag/pretrained, others in packages below models/.
+Data: UD English EWT, Portuguese Bosque and Slovenian SSJ, Universal NER's annotation of the first
+two, the Broad Twitter Corpus, word clusters and lists of names. A model file holds hashed features
+and weights, no sentence of the corpora.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from corpora import DATA
 from turbotag.corpus.reader import from_bytes, read
 from turbotag.corpus.surface import read_surface
-from turbotag.models.bundle import load_bundle
+from turbotag.models.bundle import load_bundle, save_bundle
 from turbotag.models.evaluation import compare_raw
 from turbotag.models.gold import ANY
 from turbotag.models.pipeline import Pipeline, joined
@@ -39,9 +40,7 @@ LISTS = "lists of names: CIA World Factbook and others (public domain, GFDL), M.
 GLOVE = "word clusters of the GloVe 6B vectors (Pennington et al. 2014), PDDL 1.0"
 BOSQUE = "Universal Dependencies Portuguese Bosque (Rademaker et al. 2017), CC BY-SA 4.0"
 LICENCE = "CC BY-SA 4.0"
-NAMES = {"tokenize": "tokens"}  # of files, where they are not those of stages
 ENTITIES = "uner-ewt train (its early state) and dev, in small letters and capitals too; btc train"
-LIMIT = 8_000_000  # bytes
 GAZETTEERS = {
     "country": "countries.txt",
     "female": "female-names.txt",
@@ -92,30 +91,18 @@ def recased(sentence: str, change: Callable[[str], str]) -> str:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """test: the file that its card has scores of; options: what it is trained with, given the data
-    folder. A tagger that learns from `held_out` in the end takes the calibration of one that is
-    trained with the options `without`."""
-
-    what: str
-    credits: list[str]
-    test: str
-    options: Callable[[Path], dict[str, Any]]
-    held_out: str = ""
-    without: Callable[[Path], dict[str, Any]] | None = None
-
-
-@dataclass(frozen=True)
 class Whole:
     """A pipeline from one treebank. what: the language; corpus: its folder, with train, test and
-    maybe dev; options: of `--task pipeline`, given the data folder; recipes: of its stages; names:
-    of the models, by stage."""
+    maybe dev; most: bytes that it may have; options: of `--task pipeline`, given the data folder;
+    recipes: of its stages; english: with entities of several corpora."""
 
     what: str
     credits: list[str]
     corpus: str
+    most: int
     options: Callable[[Path], dict[str, Any]]
     recipes: dict[str, dict[str, Any]]
+    english: bool = False
 
 
 WHAT = {
@@ -132,46 +119,31 @@ WHOLE = {
         "English",
         [EWT, LISTS, GLOVE],
         "ewt",
+        25_000_000,
         lambda data: resources(data) | {"stages": ("tokenize", *COLUMNS, "parse")},
         {
             "upos": {"C": 1.0, "order": 2, "drop": 0.018},
             "xpos": {"C": 0.6, "drop": 0.024},
             "parse": {"drop": 0.0265, "gazetteers": {}},
         },
+        english=True,
     ),
     "pt": Whole(
         "Portuguese",
         [BOSQUE, UNER],
         "portuguese",
+        25_000_000,
         lambda data: {f: str(data / "uner-pt" / n) for f, n in ENTITY_FILES.items()},
         {"upos": {"drop": 0.02}, "parse": {"drop": 0.02}},
     ),
+    "sl": Whole("Slovene", [SSJ], "slovene", 25_000_000, lambda data: {}, {}),
 }
-OTHERS = Path(__file__).parents[1] / "models"  # packages of other languages than English
-FOLDERS = {name: OTHERS / name / f"turbotag_{name}" for name in ("pt",)}
+PACKAGES = Path(__file__).parents[1] / "models"  # of other languages than English
 ENTITY_FILES = {"ner": "train.iob2", "ner_dev": "dev.iob2"}
-MODELS = {
-    "en-ner": Recipe(
-        "persons, organisations and places in English",
-        [UNER, EWT, BTC, LISTS, GLOVE],
-        "uner-ewt/test.iob2",
-        entities,
-        held_out="uner-ewt/dev.iob2",
-        without=lambda data: entities(data, ("train",)),
-    ),
-    "sl-parse": Recipe(
-        "dependency trees of Slovene, second order, from gold tags and features",
-        [SSJ],
-        "slovene/test.conllu",
-        lambda data: {
-            "task": "parse",
-            "train": str(data / "slovene" / "train.conllu"),
-            "supertags": 5,
-            "parts": ("cs", "gp"),
-            "drop": 0.01,
-        },
-    ),
-}
+
+
+def folder_of(name: str) -> Path:
+    return SHIPPED if name == "en" else PACKAGES / name / f"turbotag_{name}"
 
 
 def words_per_second(model: Any, path: Any) -> float:
@@ -191,38 +163,34 @@ def annotated(stages: list[Any], path: str) -> bytes:
     return out.getvalue()
 
 
-def make(name: str, data: Path, folder: Path) -> None:
-    recipe, out = MODELS[name], folder / f"{name}.model"
-    given = recipe.options(data) | {"licence": LICENCE}
-    command, test = f"scripts/make_models.py {name}", str(data / recipe.test)
-    small = {} if given["task"] == "parse" else {"compact": True}  # parsers always are
-    options = options_for(**given, **small, calibration=not recipe.without)
-    model, _ = train(options, str(out), echo=print, command=command)
-    if recipe.without:
-        asked = options_for(**recipe.without(data), compact=True, calibration=False)
-        second, held_out = train(asked, None)[0], str(data / recipe.held_out)
-        said = f"{recipe.held_out}, by a model without it"
-        model.set_calibration(calibrated(second, held_out, ANY, said, print))
-    if isinstance(options.train, bytes):
-        model.header["data"]["name"] = ENTITIES
-    scores = {"test": model.compare(test, ANY).score.as_dict()}
-    if model.header.get("scheme"):
-        strict = model.compare(test, ANY, strict=True)
-        scores["test, strict"] = strict.score.as_dict()
-    rate = round(words_per_second(model, test), -2)
-    credits = recipe.credits
-    model.header["card"] = {"what": recipe.what, "credits": credits, "words_per_second": rate}
+def english_entities(data: Path, command: str) -> Any:
+    """The model of entities, with the calibration of one that has not seen the dev data."""
+    given = {"compact": True, "calibration": False, "licence": LICENCE}
+    model, _ = train(options_for(**entities(data), **given), None, echo=print, command=command)
+    second, _ = train(options_for(**entities(data, ("train",)), **given), None)
+    held_out = "uner-ewt/dev.iob2"
+    said = f"{held_out}, by a model without it"
+    model.set_calibration(calibrated(second, str(data / held_out), ANY, said, print))
+    model.header["data"]["name"] = ENTITIES
+    test = str(data / "uner-ewt" / "test.iob2")
+    scores = {
+        "test": model.compare(test, ANY).score.as_dict(),
+        "test, strict": model.compare(test, ANY, strict=True).score.as_dict(),
+    }
+    print(f"entities: {scores}", flush=True)
     model.header["scores"] = model.header.get("scores", {}) | scores
-    model.save(str(out))
-    size = out.stat().st_size
-    print(f"{out.name}: {size / 1e6:.2f} MB, {scores}")
-    if size > LIMIT:
-        raise SystemExit(f"{out.name} has {size} bytes, more than {LIMIT}")
+    card(model, "ner", "English", [UNER, EWT, BTC, LISTS, GLOVE], words_per_second(model, test))
+    return model
 
 
-def make_pipeline(name: str, data: Path, folder: Path) -> None:
-    """Train the stages of a pipeline; each goes to a file of its own, NAME-STAGE.model."""
-    recipe, files = WHOLE[name], data / WHOLE[name].corpus
+def card(model: Any, stage: str, language: str, credits: list[str], rate: float) -> None:
+    what = WHAT[stage].format(language)
+    model.header["card"] = {"what": what, "credits": credits, "words_per_second": round(rate, -2)}
+
+
+def make(name: str, data: Path, folder: Path) -> None:
+    """Train the stages of a pipeline and write them to one file, with the scores of each."""
+    recipe, files, out = WHOLE[name], data / WHOLE[name].corpus, folder / f"{name}.model"
     dev, test = files / "dev.conllu", str(files / "test.conllu")
     options = pipeline_options(
         str(files / "train.conllu"),
@@ -232,50 +200,59 @@ def make_pipeline(name: str, data: Path, folder: Path) -> None:
         **recipe.options(data),
     )
     command = f"scripts/make_models.py {name}"
-    bundle = folder / f".{name}.pipeline"
-    if not bundle.exists():  # it is there if sizes were refused
-        train_pipeline(options, str(bundle), None, print, command, resume=True)
-    stages = load_bundle(str(bundle))[1]
+    begun = folder / f".{name}.pipeline"
+    if not begun.exists():  # it is there if its size was refused
+        train_pipeline(options, str(begun), None, print, command, resume=True)
+    header, stages = load_bundle(str(begun))
     whole = joined(stages)
     score = compare_raw(test, whole).score
-    print({n: round(100 * f.f1, 2) for n, f in score.scores.items()}, flush=True)
+    found = {n: f.f1 for n, f in score.scores.items()}
+    print({n: round(100 * f1, 2) for n, f1 in found.items()}, flush=True)
+    header["scores"] = header.get("scores", {}) | {"test, raw text": found}
     gold, tagged = read(test), annotated(list(whole.models), test)
     for stage, model in stages.items():
         model.header["command"] = command
+        alone: Any = model
         text: Any = test
         if stage == "tokenize":
-            model, text = joined({stage: model}), read_surface(gold).text().encode()
-        rate = round(words_per_second(model, text), -2)
-        model = stages[stage]
-        what = WHAT[stage].format(recipe.what)
-        model.header["card"] = {"what": what, "credits": recipe.credits, "words_per_second": rate}
+            alone, text = joined({stage: model}), read_surface(gold).text().encode()
+        card(model, stage, recipe.what, recipe.credits, words_per_second(alone, text))
         if stage != "tokenize":
             predicted = from_bytes(tagged, test, gold.format)
-            found = model.compare_blocks(gold, predicted)
-            if found:
-                said = {"test, predicted columns": found[1].score.as_dict()}
+            right = model.compare_blocks(gold, predicted)
+            if right:
+                said = {"test, predicted columns": right[1].score.as_dict()}
                 model.header["scores"] = model.header.get("scores", {}) | said
-        out = folder / f"{name}-{NAMES.get(stage, stage)}.model"
-        model.save(str(out))
-        print(f"{out.name}: {out.stat().st_size / 1e6:.2f} MB, {rate} words a second", flush=True)
-        if out.stat().st_size > LIMIT:
-            raise SystemExit(f"{out.name} has more than {LIMIT} bytes")
-    bundle.unlink()
+    if recipe.english:
+        stages["ner"] = english_entities(data, command)
+    what = f"whole analysis of {recipe.what}"
+    header["card"] = {
+        "what": what,
+        "credits": sorted(
+            {*recipe.credits, *(c for m in stages.values() for c in m.header["card"]["credits"])}
+        ),
+    }
+    save_bundle(str(out), stages, header)
+    size = out.stat().st_size
+    print(f"{out.name}: {size / 1e6:.2f} MB", flush=True)
+    if size > recipe.most:
+        raise SystemExit(f"{out.name} has {size} bytes, more than {recipe.most}")
+    begun.unlink()
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*WHOLE, *MODELS)))
+    options.add_argument("names", nargs="*", metavar="NAME", help=", ".join(WHOLE))
     options.add_argument("--data", type=Path, default=DATA)
     options.add_argument("--out", type=Path, help="folder [that of the package of each model]")
     given = options.parse_args()
-    for name in given.names or (*WHOLE, *MODELS):
-        if name not in MODELS and name not in WHOLE:
-            options.error(f"no model {name!r}: they are {', '.join((*WHOLE, *MODELS))}")
+    for name in given.names or WHOLE:
+        if name not in WHOLE:
+            options.error(f"no model {name!r}: they are {', '.join(WHOLE)}")
         print(f"== {name} ==", flush=True)
-        folder = given.out or FOLDERS.get(name, SHIPPED)
+        folder = given.out or folder_of(name)
         folder.mkdir(exist_ok=True)
-        (make if name in MODELS else make_pipeline)(name, given.data, folder)
+        make(name, given.data, folder)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import os
 import pickle
 import re
 import types
-from pathlib import Path
 
 import conllu
 import numpy as np
@@ -22,6 +21,7 @@ from turbotag.corpus.text import segment, to_conllu
 from turbotag.documents.reading import document
 from turbotag.errors import DataError, UsageError
 from turbotag.models import pipeline as module
+from turbotag.models.bundle import save_bundle
 from turbotag.models.gold import Layout
 from turbotag.models.model import Output
 from turbotag.models.parser import Parser
@@ -29,6 +29,8 @@ from turbotag.models.pipeline import Pipeline, load, pipeline
 from turbotag.models.prediction import annotate, predict
 from turbotag.models.shipped import find, pipelines, shipped
 from turbotag.models.tagger import Tagger
+from turbotag.storage import store
+from turbotag.storage.checkpoints import content
 
 LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, MISC = 2, 3, 4, 5, 6, 7, 9
 
@@ -408,12 +410,12 @@ def test_the_format_of_bytes_is_told_from_the_content(en):
 def test_shipped_models():
     assert {"en-ner", "en-parse", "en-upos", "en-xpos", "sl-parse"} <= set(shipped())
     for name in shipped():
-        model, size = load(name), Path(find(name)).stat().st_size
-        if name.endswith("-tokens"):
+        model, size = load(name), store.size(find(name))
+        if name.endswith("-tokenize"):
             model = model.tokenizer
         else:
             assert isinstance(model, Parser if name.endswith("parse") else Tagger)
-        assert size < 8e6
+        assert size < 12e6
         assert model.header["licence"] == "CC BY-SA 4.0"
         assert model.header["card"]["credits"]
         assert not re.search(r"/(work|home|root|tmp)\b", str(model.header))  # no paths of a machine
@@ -423,8 +425,8 @@ def test_shipped_models():
 def test_a_file_wins_over_a_shipped_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("en", "en-upos"):
-        assert find("en-upos").endswith("pretrained/en-upos.model")
-        (tmp_path / name).write_bytes(Path(find("en-ner")).read_bytes())
+        assert find("en-upos").endswith("pretrained/en.model/upos")
+        load("en-ner").save(str(tmp_path / name))
         assert load(name).header["task"] == "ner"
         assert [m.header["task"] for m in pipeline(name).models] == ["ner"]
         (tmp_path / name).unlink()
@@ -435,6 +437,29 @@ def test_a_folder_does_not(tmp_path, monkeypatch):
     for name in ("en-pos", "en-upos"):
         (tmp_path / name).mkdir()
         load(name)
+
+
+def test_a_stage_has_a_path(tmp_path):
+    """Whatever reads a model file reads a stage of a pipeline too, by its path."""
+    tagger, model = load("en-lemma"), str(tmp_path / "one.model")
+    tagger.save(model)
+    path = str(tmp_path / "all.model")
+    header = {"task": "pipeline", "command": "", "versions": {}, "licence": ""}
+    save_bundle(path, {"a": tagger, "b": tagger}, header)
+    assert (store.stages(path), store.stages(model)) == (["a", "b"], [])
+    assert (store.kind(f"{path}/b"), store.kind(path)) == ("tagger", "pipeline")
+    found = Tagger.load(f"{path}/b")
+    assert found.header == tagger.header
+    assert np.array_equal(found.weights, tagger.weights)
+    assert store.size(f"{path}/a") == store.size(f"{path}/b")
+    assert store.size(path) < 2 * store.size(model)  # what both have is stored once
+    assert content(f"{path}/a") != content(f"{path}/b")
+    with pytest.raises(DataError, match="no stage 'c': its stages are a, b"):
+        Tagger.load(f"{path}/c")
+    with pytest.raises(DataError, match="is a tagger, which has no stages"):
+        Tagger.load(f"{model}/a")
+    with pytest.raises(DataError, match="is a tagger, expected a parser"):
+        Parser.load(f"{path}/a")
 
 
 def test_unknown_names():

@@ -5,11 +5,14 @@ import os
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from turbotag.errors import DataError
-from turbotag.storage import store
+from turbotag.storage import store, thin
 from turbotag.storage.checkpoints import Checkpoint
+from turbotag.storage.tensors import Entry
 
 
 @pytest.fixture
@@ -207,3 +210,52 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
             f.write(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(DataError, match=r"m\.checkpoint: "):
             checkpoint.load()
+
+
+# ---- Matrices that are mostly 0 ------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.integers(0, 5), st.integers(1, 300), st.floats(0.0, 1.0), st.integers(0, 99))
+def test_thin_matrices_come_back(n, width, share, seed):
+    draw = np.random.default_rng(seed)
+    full = draw.integers(-128, 128, (n, width)).astype(np.int8)
+    matrix = np.where(draw.random((n, width)) < share, full, 0).astype(np.int8)
+    arrays = {"a": matrix, "b": np.arange(3.0)}
+    parts, widths = thin.thinned(arrays)
+    assert sum(p.nbytes for p in parts.values()) <= sum(a.nbytes for a in arrays.values())
+    assert all(np.array_equal(thin.whole(k, parts, widths), v) for k, v in arrays.items())
+
+
+def test_a_file_with_a_thin_matrix_is_smaller_and_of_version_3(tmp_path):
+    matrix = np.zeros((1000, 40), np.int8)
+    matrix[::7, 3] = 5
+    for name, array, version in (("thin", matrix, 3), ("full", matrix + np.int8(1), 2)):
+        path = str(tmp_path / name)
+        store.save_file(path, "tagger", {}, {"rows": array})
+        header, arrays = store.load_file(path, "tagger")
+        assert np.array_equal(arrays["rows"], array)
+        assert arrays["rows"].dtype == np.int8
+        assert header == {"format_version": version, "kind": "tagger"}
+    assert (tmp_path / "thin").stat().st_size < 3000 < (tmp_path / "full").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("widths", "parts"),
+    [
+        ({"rows": 4}, {"counts": [1, 2], "columns": [0, 1], "values": [1, 2]}),  # of other rows
+        ({"rows": 2}, {"counts": [1, 1], "columns": [0, 2], "values": [1, 2]}),  # beyond the last
+        ({"rows": 4}, {"counts": [1, 1], "columns": [0, 2], "values": [1]}),
+        ({"rows": 0}, {"counts": [0], "columns": [], "values": []}),
+        ({"rows": "4"}, {"counts": [1, 1], "columns": [0, 2], "values": [1, 2]}),
+        ({"other": 4}, {"counts": [1, 1], "columns": [0, 2], "values": [1, 2]}),
+        ({"rows": 4}, {"counts": [1, 1], "columns": [0, 2]}),
+    ],
+)
+def test_thin_matrices_that_are_damaged_are_refused(widths, parts):
+    types = {"counts": np.uint8, "columns": np.uint8, "values": np.int8}
+    arrays = {f"rows/{k}": np.array(v, types[k]) for k, v in parts.items()}
+    entries = {k: Entry(a.dtype, a.shape, 0) for k, a in arrays.items()}
+    with pytest.raises((ValueError, KeyError)):
+        thin.whole_entries(entries, widths)
+        thin.whole("rows", arrays, widths)

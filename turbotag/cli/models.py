@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from turbotag.cli.common import MODEL, announce_compilation
@@ -18,23 +16,25 @@ def command(name: str | None) -> None:
     turbotag models
     turbotag models en-parse
     """
-    from turbotag.models.pipeline import models_of
-    from turbotag.models.shipped import files, find, pipelines, stages
+    from turbotag.models.pipeline import models_of, paths_of
+    from turbotag.models.shipped import files, pipelines, shipped
     from turbotag.report.model_card import model_card, summary
     from turbotag.storage import store
 
     if name is None:
-        for each, path in files().items():
-            header, _ = store.load_file(str(path), None, ("",))
-            click.echo(summary(each, header, path.stat().st_size))
+        for each, path in shipped().items():
+            header, _ = store.load_file(path, None, ("",))
+            click.echo(summary(each, header, store.size(path)))
         for each, parts in pipelines().items():
-            click.echo(f"{each:<10} pipeline of {', '.join(parts)}")
+            size = sum(store.size(shipped()[part]) for part in parts)
+            if each in files():  # what its stages share is stored once
+                size = store.size(str(files()[each]))
+            click.echo(f"{each:<12} pipeline of {', '.join(parts)}, {size / 1e6:.1f} MB")
         return
     announce_compilation()
-    models = models_of(name)
+    models, paths = models_of(name), paths_of(name)
     for i, (each, model) in enumerate(models.items()):
         if len(models) > 1:
             click.echo(("\n" if i else "") + f"== {each} ==")
         click.echo(model_card(model))
-        if each in stages(name):
-            click.echo(f"file         {Path(find(each)).stat().st_size / 1e6:.2f} MB")
+        click.echo(f"file         {store.size(paths[each]) / 1e6:.2f} MB")

@@ -3,7 +3,8 @@
 Keys are cut to their upper 32 bits, sorted, and written as the number of keys with each upper half
 and the lower halves: two bytes a key. An unknown feature is then taken for a known one with
 probability rows / 2^32. Weights are eight bits on a square-root scale, w = s q|q| / 127^2 with s
-the largest of its row, so that small ones, the most of them, keep two digits.
+the largest of its row, so that small ones, the most of them, keep two digits. Rows of which no
+weight is large are left out, and of the other rows the weights that are small.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 HALF = np.uint64(32)
 HIGHS = 1 << 16
+SMALL = 0.25  # what share of the least size of a row's largest weight all its weights have
 LARGEST = 1e20  # size of a weight: a sum of millions, times values of 1e10, is a float still
 
 
@@ -28,6 +30,18 @@ def distinct(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
     first = np.ones(order.size, bool)
     first[1:] = upper[order[1:]] != upper[order[:-1]]
     return order[first & (upper[order] != 0)]
+
+
+def kept_rows(keys: np.ndarray, weights: np.ndarray, drop: float) -> tuple[np.ndarray, np.ndarray]:
+    """(indices of the rows with a weight above `drop` times the largest, in the order of
+    `distinct`; their weights, the small ones 0)."""
+    size = np.abs(weights).max(axis=1, initial=0.0)
+    least = drop * size.max(initial=0.0)
+    rows = np.flatnonzero(size > least)
+    rows = rows[distinct(keys[rows], size[rows])]
+    kept = weights[rows]
+    kept[np.abs(kept) <= SMALL * least] = 0.0
+    return rows, kept
 
 
 Packed = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # counts, lows, weights, scales

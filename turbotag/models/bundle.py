@@ -15,23 +15,12 @@ from turbotag.models.parser import Parser
 from turbotag.models.tagger import Tagger
 from turbotag.models.tokenizer import Tokenizer
 from turbotag.storage import store
-from turbotag.storage.checks import check_entry, check_names, fitting
+from turbotag.storage.checks import fitting
+from turbotag.storage.members import KIND, check_header, places
 from turbotag.storage.tensors import Entries
 
-KIND = "pipeline"
 KINDS: dict[str, Any] = {cls.kind: cls for cls in (Tagger, Parser, Tokenizer)}  # of model files
 SMALL = 1 << 12  # bytes: arrays below are not worth sharing
-HEADER = {
-    "task": str,
-    "command": str,
-    "versions": {"*": str},
-    "licence": str,
-    "stages": [{"name": str, "kind": str, "header": {"task": str}}],
-    "shared": {"*": str},
-    "data?": {"name": str, "sha256": str, "sentences": int, "tokens": int},
-    "card?": {"what": str, "credits": [str]},
-    "scores?": {"*": {"*": float}},
-}
 
 
 def save_bundle(path: str, stages: dict[str, Any], header: dict[str, Any]) -> None:
@@ -57,8 +46,7 @@ def load_bundle(path: str, names: bool = False) -> tuple[dict[str, Any], dict[st
     """(header, models by their names); names: with those of features, where there are any."""
 
     def wanted(header: dict[str, Any], entries: Entries) -> list[str]:
-        check_entry(header, HEADER, "header")
-        check_names([stage["name"] for stage in header["stages"]], "stages")
+        check_header(header)
         return [
             place
             for stage in header["stages"]
@@ -69,18 +57,10 @@ def load_bundle(path: str, names: bool = False) -> tuple[dict[str, Any], dict[st
     models = {}
     with fitting(path):
         for stage in header["stages"]:
-            places = _places(stage["name"], header["shared"], arrays)
-            own = {key: arrays[place] for key, place in places.items()}
+            at = places(stage["name"], header["shared"], arrays)
+            own = {key: arrays[place] for key, place in at.items()}
             models[stage["name"]] = KINDS[stage["kind"]].restored(stage["header"], own)
     return header, models
-
-
-def _places(name: str, shared: dict[str, str], stored: Any) -> dict[str, str]:
-    """Where the arrays of a stage are stored, by their own names."""
-    begin = f"{name}/"
-    own = {place[len(begin) :]: place for place in stored if place.startswith(begin)}
-    others = {p[len(begin) :]: at for p, at in shared.items() if p.startswith(begin)}
-    return own | {key: place for key, place in others.items() if place in stored}
 
 
 def _wanted(
@@ -90,17 +70,17 @@ def _wanted(
     they should be."""
     if stage["kind"] not in KINDS:
         raise ValueError(f"a stage is a {stage['kind']!r:.20}")
-    places = _places(stage["name"], shared, entries)
-    view: Any = {key: entries[place] for key, place in places.items()}
+    at = places(stage["name"], shared, entries)
+    view: Any = {key: entries[place] for key, place in at.items()}
     chosen = KINDS[stage["kind"]].wanted(stage["header"], view, names)
-    return {key: places[key] for key in chosen}
+    return {key: at[key] for key in chosen}
 
 
 def load_model(path: str, names: bool = False) -> Any:
     """A model of any kind but a pipeline; names: with the names of its features, if it has them."""
     kind = store.kind(path)
     if kind == KIND:
-        raise DataError("is a pipeline: give one of its models", path)
+        raise DataError(f"is a pipeline: name one of its stages, as in {path}/upos", path)
     header, arrays = store.load_file(
         path, kind if kind in KINDS else Tagger.kind, wanted=_check(kind, names)
     )

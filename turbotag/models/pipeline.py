@@ -22,14 +22,13 @@ from turbotag.corpus.reader import (
 )
 from turbotag.corpus.writer import Edits
 from turbotag.errors import DataError, UsageError
-from turbotag.models.bundle import KIND as BUNDLE
 from turbotag.models.bundle import load_bundle, load_model
 from turbotag.models.model import Model, Output
 from turbotag.models.parser import Parser
-from turbotag.models.shipped import find, is_pipeline, stages
+from turbotag.models.shipped import files, find, is_pipeline, pipelines
 from turbotag.models.tagger import Tagger
 from turbotag.models.tokenizer import Tokenizer
-from turbotag.storage import store
+from turbotag.storage import members, store
 
 RAW = "raw"  # the format of running text
 PEEK = 1 << 14
@@ -195,12 +194,23 @@ def models_of(name: str, names: bool = False) -> dict[str, Any]:
     if not is_pipeline(name):
         path = find(name)
         return load_bundle(path, names)[1] if is_bundle(path) else {name: load_model(path, names)}
-    return {each: load_model(find(each), names) for each in stages(name)}
+    if name in files():  # what its stages share is read once
+        models = load_bundle(str(files()[name]), names)[1].values()
+        return dict(zip(pipelines()[name], models, strict=True))
+    return {each: load_model(find(each), names) for each in pipelines()[name]}
+
+
+def paths_of(name: str) -> dict[str, str]:
+    """The paths of the models that `models_of` gives."""
+    if is_pipeline(name):
+        return {each: find(each) for each in pipelines()[name]}
+    path = find(name)
+    return {stage: f"{path}/{stage}" for stage in store.stages(path)} or {name: path}
 
 
 def is_bundle(path: str) -> bool:
     """Whether a file holds a whole pipeline."""
-    return store.kind(path) == BUNDLE
+    return store.kind(path) == members.KIND
 
 
 def load(name: str, keep_tags: bool = False) -> Model | Pipeline:

@@ -1,8 +1,9 @@
 """The models that are installed, by name, which is taken wherever a model file is asked for.
 
 English is in the package; packages of other languages register a folder of models under the entry
-point `turbotag.models`. In such a folder NAME-STAGE.model is a stage of the pipeline NAME. Nothing
-is ever downloaded, and a file of that name comes first.
+point `turbotag.models`. The file NAME.model in such a folder is the model NAME; if that is a
+pipeline, NAME-STAGE is one of its stages. Nothing is ever downloaded, and a file of that name comes
+first.
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ from pathlib import Path
 
 import turbotag
 from turbotag.errors import DataError, did_you_mean
+from turbotag.storage import store
 
 SHIPPED = Path(turbotag.__file__).parent / "pretrained"
 GROUP = "turbotag.models"  # of entry points; each is a package that holds model files
-ORDER = ("tokens", "upos", "xpos", "feats", "lemma", "parse", "ner")  # of the stages
-PIPELINES = {"en-pos": ("en-upos", "en-xpos")}  # those that are not all stages of a language
+OTHERS = {  # pipelines of stages that several files have
+    "en-pos": ("en-upos", "en-xpos"),
+    "en-accurate": (
+        *("en-tokenize", "en-upos", "en-xpos", "en-feats", "en-lemma"),
+        *("en-accurate-parse", "en-ner"),
+    ),
+}
 
 
 @cache
 def files() -> dict[str, Path]:
-    """The files of the models that are installed, by name."""
+    """The model files that are installed, by name."""
     folders = [SHIPPED]
     for point in entry_points(group=GROUP):
         module = point.load()
@@ -31,43 +38,48 @@ def files() -> dict[str, Path]:
     return {path.stem: path for path in sorted(found, key=lambda path: path.stem)}
 
 
-def shipped() -> list[str]:
-    """The names of the models that are installed."""
-    return list(files())
+@cache
+def _stages_of(name: str) -> dict[str, str]:
+    """The stages of a file, by name, with their paths; none if it is one model."""
+    path = str(files()[name])
+    return {f"{name}-{stage}": f"{path}/{stage}" for stage in store.stages(path)}
+
+
+@cache
+def shipped() -> dict[str, str]:
+    """The single models that are installed, by name, with their paths."""
+    return {
+        name: at
+        for file, path in files().items()
+        for name, at in (_stages_of(file) or {file: str(path)}).items()
+    }
 
 
 @cache
 def pipelines() -> dict[str, tuple[str, ...]]:
     """The names of pipelines, with those of their models in order."""
-    languages = sorted({name.rpartition("-")[0] for name in files() if "-" in name})
-    found = {
-        name: tuple(f"{name}-{stage}" for stage in ORDER if f"{name}-{stage}" in files())
-        for name in languages
-    }
-    found = {name: models for name, models in found.items() if len(models) > 1}
-    return found | {n: m for n, m in PIPELINES.items() if all(each in files() for each in m)}
+    found = {name: tuple(_stages_of(name)) for name in files() if _stages_of(name)}
+    return found | {n: m for n, m in OTHERS.items() if all(each in shipped() for each in m)}
 
 
 def is_pipeline(name: str) -> bool:
-    return name in pipelines() and not Path(name).is_file()
-
-
-def stages(name: str) -> tuple[str, ...]:
-    """The models of a pipeline, or the one model itself."""
-    return pipelines()[name] if is_pipeline(name) else (name,)
+    if Path(name).is_file():
+        return False
+    return bool(_stages_of(name)) if name in files() else name in pipelines()
 
 
 def find(name: str) -> str:
-    """The file of a model given by path or by the name of a shipped one."""
+    """The path of a model given by path or by the name of a shipped one."""
     if is_pipeline(name):
-        raise DataError(f"is a pipeline: name one of its models, {', '.join(stages(name))}", name)
-    if Path(name).is_file() or name not in files():
-        if not Path(name).exists() and "/" not in name and "." not in name:
-            known = sorted({*pipelines(), *files()})
-            raise DataError(
-                f"is neither a file nor a shipped model ({', '.join(known)})"
-                + did_you_mean(name, known),
-                name,
-            )
+        raise DataError(
+            f"is a pipeline: name one of its models, {', '.join(pipelines()[name])}", name
+        )
+    if "/" in name or "." in name or Path(name).is_file():
         return name
-    return str(files()[name])
+    if name in shipped():
+        return shipped()[name]
+    known = sorted({*pipelines(), *shipped()})
+    raise DataError(
+        f"is neither a file nor a shipped model ({', '.join(known)})" + did_you_mean(name, known),
+        name,
+    )

@@ -409,12 +409,10 @@ class Tagger(Stored):
 
     def compacted(self, drop: float) -> Tagger:
         """This tagger without the rows whose weights are all below `drop` times the largest one,
-        with eight-bit weights and no names of features."""
+        with eight-bit weights, without small ones (features/compact), and no names of features."""
         n = self.keys.size
-        size = np.abs(self.weights[:n]).max(axis=1, initial=0.0)
-        rows = np.flatnonzero(size > drop * size.max(initial=0.0))
-        rows = rows[compact.distinct(self.keys[rows], size[rows])]
-        weights = compact.dequantize(*compact.quantize(self.weights[rows]))
+        rows, weights = compact.kept_rows(self.keys, self.weights[:n], drop)
+        weights = compact.dequantize(*compact.quantize(weights))
         header = self.header | {"compact": True}
         return Tagger(
             header,

@@ -20,7 +20,7 @@ from turbotag.report.tables import percent
 
 def summary(name: str, header: dict[str, Any], size: int) -> str:
     """One line about a shipped model."""
-    return f"{name:<10} {header.get('card', {}).get('what', header['task'])}, {size / 1e6:.1f} MB"
+    return f"{name:<12} {header.get('card', {}).get('what', header['task'])}, {size / 1e6:.1f} MB"
 
 
 def model_card(model: Model) -> str:

@@ -19,7 +19,7 @@ from turbotag.features.kinds import KINDS
 from turbotag.interrupts import pending
 from turbotag.optim.run import Saving, State
 from turbotag.optim.trace import Echo
-from turbotag.storage import store
+from turbotag.storage import members, store
 from turbotag.storage.checks import fitting
 
 Arrays = dict[str, np.ndarray]
@@ -42,8 +42,10 @@ def content(source: Source | dict[str, str] | None) -> Any:
         return {name: content(path) for name, path in source.items()}
     if isinstance(source, bytes):
         return hashlib.sha256(source).hexdigest()
-    if isinstance(source, str) and Path(source).is_file():
-        return hashlib.sha256(Path(source).read_bytes()).hexdigest()
+    if isinstance(source, str):
+        file, stage = members.split(source)
+        if Path(file).is_file():
+            return hashlib.sha256(Path(file).read_bytes() + stage.encode()).hexdigest()
     return source
 
 

@@ -2,6 +2,8 @@
 
 From format version 2 on, the header's entry `crc32` has checksums of the rest of the header and of
 each array. They tell of damage, not of malice: whoever changes a file on purpose can change them.
+Version 3 has matrices that are mostly 0 in parts, named in the header's entry `thin`
+(storage/thin); a file without such a matrix is of version 2.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,18 +26,18 @@ from safetensors.numpy import save
 
 from turbotag.corpus.reader import Steady
 from turbotag.errors import DataError
-from turbotag.storage import memory
+from turbotag.storage import members, memory, thin
 from turbotag.storage.checks import fitting
-from turbotag.storage.tensors import Entries, read_array, read_entries, read_json
+from turbotag.storage.tensors import Entries, Entry, read_array, read_entries, read_json
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMAT_VERSION = 2  # version 1 has no checksums and is read too
+FORMAT_VERSION = 3  # the newest; version 1 has no checksums and is read too
 _KEY = "turbotag"  # one metadata entry: several would be written in random order
-_SUMS = "crc32"
+_SUMS, _THIN = "crc32", "thin"
 Wanted = Callable[[dict[str, Any], Entries], Iterable[str]]
 _unfinished: set[str] = set()  # files of this process that must not outlive it
 
@@ -221,8 +224,11 @@ def check_writable(path: str) -> None:
 
 def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model or a checkpoint."""
-    whole = {**header, "format_version": FORMAT_VERSION, "kind": kind}
-    contiguous = {k: np.ascontiguousarray(v) for k, v in arrays.items()}
+    parts, widths = thin.thinned(arrays)
+    whole = {**header, "format_version": 3 if widths else 2, "kind": kind}
+    if widths:
+        whole[_THIN] = widths
+    contiguous = {k: np.ascontiguousarray(v) for k, v in parts.items()}
     sums = {k: zlib.crc32(v.data) for k, v in contiguous.items()}
     whole[_SUMS] = {"header": zlib.crc32(_json(whole)), "arrays": sums}
     write_atomically(path, save(contiguous, metadata={_KEY: _json(whole).decode()}))
@@ -240,27 +246,28 @@ def load_file(
 
     kind None takes any. `wanted` is asked, before an array is read, which of them are; it raises
     ValueError if the header or the arrays' shapes are not as they should be. Otherwise all are
-    read but those whose names begin with one of `skip`.
+    read but those whose names begin with one of `skip`. The path may be that of a stage
+    (storage/members).
     """
-    if Path(path).is_dir():
+    file, stage = members.split(path)
+    if Path(file).is_dir():
         raise DataError("is a directory, not a file", path)
     try:
-        with Steady(path) as f:  # not mapped into memory, where truncation would be a crash
-            try:
-                metadata, entries = read_entries(f)
-            except (ValueError, RecursionError) as e:
-                raise DataError(
-                    f"is not a turbotag model, or is damaged or truncated ({e})", path
-                ) from e
-            header, sums = _header(metadata.get(_KEY), path, kind)
+        with Steady(file) as f:  # not mapped into memory, where truncation would be a crash
+            head = _read_head(f, path, stage)
+            header, place = head.header, head.place
+            if kind is not None and header["kind"] != kind:
+                raise DataError(f"is a {header['kind']}, expected a {kind}", path)
             with fitting(path):
-                names = wanted(header, entries) if wanted else entries
-                read = {n: entries[n] for n in names if wanted or not n.startswith(skip)}
-                need = sum(e.dtype.itemsize * math.prod(e.shape) for e in read.values())
+                seen = {name: head.whole[at] for name, at in place.items()}
+                names = wanted(header, seen) if wanted else seen
+                names = list(dict.fromkeys(n for n in names if wanted or not n.startswith(skip)))
+                need = sum(_bytes(seen[n]) for n in names)
                 if need > memory.available():
                     raise DataError(f"needs {need / 1e9:.1f} GB of memory, more than is free", path)
-                arrays = {n: read_array(f, entry) for n, entry in read.items()}
-                _check(arrays, entries, sums, path)
+                read = {n: read_array(f, head.entries[n]) for n in head.stored(names)}
+                _check(read, head.entries, head.sums, path)
+                arrays = {n: thin.whole(place[n], read, head.widths) for n in names}
             f.seek(0, os.SEEK_END)
             f.readinto(bytearray(1))  # at the end, tells whether the file was changed
     except FileNotFoundError:
@@ -268,6 +275,47 @@ def load_file(
     except OSError as e:
         raise DataError((e.strerror or str(e)).lower(), path) from e
     return header, arrays
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What a file says before its arrays. header: of the model; entries: the arrays of the file,
+    and sums their checksums, None in version 1; whole: with matrices in place of their parts, of
+    which widths tells; place: which of them the model's arrays are, by their names."""
+
+    header: dict[str, Any]
+    sums: dict[str, Any] | None
+    entries: Entries
+    whole: Entries
+    widths: dict[str, int]
+    place: dict[str, str]
+
+    def stored(self, names: Iterable[str]) -> list[str]:
+        """The arrays of the file that arrays of the model are read from."""
+        parts = (thin.stored_names(self.place[n], self.widths) for n in names)
+        return sorted({part for each in parts for part in each})
+
+
+def _read_head(f: Steady, path: str, stage: str) -> _Head:
+    try:
+        metadata, entries = read_entries(f)
+    except (ValueError, RecursionError) as e:
+        raise DataError(f"is not a turbotag model, or is damaged or truncated ({e})", path) from e
+    header, sums = _header(metadata.get(_KEY), path)
+    with fitting(path):
+        widths = header.pop(_THIN, {})
+        whole = thin.whole_entries(entries, widths)
+    place = {name: name for name in whole}
+    if stage:
+        try:
+            header, place = members.stage(stage, header, whole)
+        except ValueError as e:
+            raise DataError(f"is not there: {e}", path) from e
+    return _Head(header, sums, entries, whole, widths, place)
+
+
+def _bytes(entry: Entry) -> int:
+    return entry.dtype.itemsize * math.prod(entry.shape)
 
 
 def _check(
@@ -288,7 +336,23 @@ def kind(path: str) -> str:
     return str(header["kind"])
 
 
-def _header(text: Any, path: str, kind: str | None) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def stages(path: str) -> list[str]:
+    """The names of the models that a pipeline's file holds; none of a file of one model."""
+    header, _ = load_file(path, None, ("",))
+    return [stage["name"] for stage in header["stages"]] if header["kind"] == members.KIND else []
+
+
+def size(path: str) -> int:
+    """How many bytes a file has, or the arrays of a stage in one with those that it shares."""
+    file, stage = members.split(path)
+    with Steady(file) as f:
+        head = _read_head(f, path, stage)
+    if not stage:
+        return Path(file).stat().st_size
+    return sum(_bytes(head.entries[name]) for name in head.stored(head.place))
+
+
+def _header(text: Any, path: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The header, and the checksums of the arrays, None in version 1."""
     if not isinstance(text, str):
         raise DataError("is a safetensors file, but not a turbotag model", path)
@@ -298,7 +362,7 @@ def _header(text: Any, path: str, kind: str | None) -> tuple[dict[str, Any], dic
         version, found = header["format_version"], header["kind"]
         if type(version) is not int or version < 1 or not isinstance(found, str):
             raise ValueError
-        sums = _take_checksums(header) if version == FORMAT_VERSION else None
+        sums = _take_checksums(header) if 2 <= version <= FORMAT_VERSION else None
     except (ValueError, LookupError, TypeError, RecursionError):
         raise DataError("has a damaged header", path) from None
     if version > FORMAT_VERSION:
@@ -307,8 +371,6 @@ def _header(text: Any, path: str, kind: str | None) -> tuple[dict[str, Any], dic
             "a newer turbotag is needed",
             path,
         )
-    if kind is not None and found != kind:
-        raise DataError(f"is a {found}, expected a {kind}", path)
     return header, sums
 
 

@@ -146,11 +146,9 @@ class Stage:
         the largest."""
         if kept:
             keys, weights = kept.keys, kept.whole(weights)
-        size = np.abs(weights).max(axis=1)
-        rows = np.flatnonzero(size > self.drop * setup.options.drop * size.max(initial=0.0))
-        rows = rows[compact.distinct(keys[rows], size[rows])]
+        rows, large = compact.kept_rows(keys, weights, self.drop * setup.options.drop)
         several = isinstance(self, Classes)
-        packed = compact.pack(keys[rows], weights[rows] if several else weights[rows, 0])
+        packed = compact.pack(keys[rows], large if several else large[:, 0])
         setup.echo(f"{self.name}: kept {rows.size} of {keys.size} rows")
         return dict(zip(PACKED, packed, strict=True))
 

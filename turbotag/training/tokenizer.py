@@ -174,10 +174,8 @@ def _compacted(model: Tokenizer, keys: np.ndarray, weights: np.ndarray, drop: fl
     """The tokenizer with these weights, as its file will have them: eight bits each, without rows
     whose weights are all below `drop` times the largest."""
     n = keys.size
-    size = np.abs(weights[:n]).max(axis=1, initial=0.0)
-    rows = np.flatnonzero(size > drop * size.max(initial=0.0))
-    rows = rows[compact.distinct(keys[rows], size[rows])]
-    small = compact.dequantize(*compact.quantize(weights[rows]))
+    rows, large = compact.kept_rows(keys, weights[:n], drop)
+    small = compact.dequantize(*compact.quantize(large))
     return Tokenizer(model.header, keys[rows], np.concatenate([small, weights[n:]]), model.splitter)
 
 

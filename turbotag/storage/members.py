@@ -1,0 +1,64 @@
+"""Files that hold several models, the stages of a pipeline. One of them has a path of its own:
+en.model/ner is the stage ner of the pipeline in en.model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from turbotag.errors import did_you_mean
+from turbotag.storage.checks import check_entry, check_names
+
+KIND = "pipeline"
+HEADER = {
+    "task": str,
+    "command": str,
+    "versions": {"*": str},
+    "licence": str,
+    "stages": [{"name": str, "kind": str, "header": {"task": str}}],
+    "shared": {"*": str},
+    "data?": {"name": str, "sha256": str, "sentences": int, "tokens": int},
+    "card?": {"what": str, "credits": [str]},
+    "scores?": {"*": {"*": float}},
+}
+
+
+def split(path: str) -> tuple[str, str]:
+    """(file, stage): of the path of a stage, or the path of a file and "" ."""
+    given = Path(path)
+    if not given.exists() and given.parent.is_file():
+        return str(given.parent), given.name
+    return path, ""
+
+
+def check_header(header: dict[str, Any]) -> None:
+    """ValueError unless a header is that of a pipeline."""
+    check_entry(header, HEADER, "header")
+    check_names([stage["name"] for stage in header["stages"]], "stages")
+
+
+def places(name: str, shared: dict[str, str], stored: Iterable[str]) -> dict[str, str]:
+    """Where the arrays of a stage are stored, by their own names."""
+    begin, known = f"{name}/", set(stored)
+    own = {place[len(begin) :]: place for place in stored if place.startswith(begin)}
+    others = {p[len(begin) :]: at for p, at in shared.items() if p.startswith(begin)}
+    return own | {key: place for key, place in others.items() if place in known}
+
+
+def stage(
+    name: str, header: dict[str, Any], stored: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """(header, with its kind; where its arrays are, by their names) of a stage, given the header of
+    a file and the names of its arrays; ValueError if it has no such stage."""
+    if header["kind"] != KIND:
+        raise ValueError(f"it is a {header['kind']}, which has no stages")
+    check_header(header)
+    found = {each["name"]: each for each in header["stages"]}
+    if name not in found:
+        raise ValueError(
+            f"it has no stage {name!r:.60}{did_you_mean(name, found)}: its stages are "
+            f"{', '.join(found)}"
+        )
+    own = found[name]
+    return own["header"] | {"kind": own["kind"]}, places(name, header["shared"], stored)
