@@ -1,6 +1,6 @@
 """Notes in MISC as arrays, compared with splitting strings."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turbotag.corpus.formats import CONLLU
@@ -23,6 +23,7 @@ def split(field):
     return dict(note.split("=", 1) for note in field.split("|") if "=" in note)
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(MISC.map(str.strip).filter(bool), max_size=5))
 def test_as_splitting_strings_gives_them(fields):
     expected = [split(field) for field in fields]

@@ -90,7 +90,7 @@ def test_texts_and_sentences_are_not_mixed(nlp):
     sentence = conllu.parse(FILE)[1]
     with pytest.raises(ArgumentError, match="not both in one call"):
         list(nlp.pipe([sentence, "Rain fell."]))
-    with pytest.raises(ArgumentError, match="many in a list"):
+    with pytest.raises(ArgumentError, match="takes a list of texts"):
         nlp.pipe(sentence)
 
 

@@ -80,7 +80,7 @@ def test_a_cut_sentence_is_warned_of_where_a_pipeline_is_called(nlp):
         ({"batch_size": 0}, "batch_size is 0"),
         ({"threads": 1.5}, "threads is 1.5"),
         ({"texts": ["Ada", 3]}, "takes texts"),
-        ({"texts": "Ada"}, "many in a list"),
+        ({"texts": "Ada"}, "takes a list of texts"),
         ({"texts": ["Ada"], "as_tuples": True}, "takes pairs"),
     ],
 )

@@ -126,6 +126,25 @@ def test_c1_makes_weights_zero():
     assert sparse.predict(X).tolist() == LABELS
 
 
+def test_c1_alone():
+    """c1 |w|_1 + sum of the losses, as with CRFsuite's c2=0."""
+    crf = turbotag.CRF(algorithm="lbfgs", c1=0.5, c2=0, stop_gap=1e-6).fit(X, LABELS)
+    assert crf.certificate_["gap"] <= 1e-6
+    w = np.array([*crf.state_features_.values(), *crf.transition_features_.values()])
+    loss = -sum(np.log(_probability(crf, x, y)) for x, y in zip(X, LABELS, strict=True))
+    assert crf.certificate_["primal"] == pytest.approx((0.5 * np.abs(w).sum() + loss) / 4, rel=1e-5)
+    assert crf.predict(X).tolist() == LABELS
+
+
+def test_no_regularization_at_all():
+    with pytest.warns(UserWarning, match="c1 and c2 are 0: .* 100 steps, with c2 = 1e-09"):
+        crf = turbotag.CRF(c2=0.0).fit(X, LABELS)
+    assert crf.predict(X).tolist() == LABELS
+    with pytest.warns(UserWarning, match="makes 3 steps"):
+        short = turbotag.CRF(algorithm="l2sgd", c1=0, c2=0, max_iterations=3).fit(X, LABELS)
+    assert short.training_log_[-1]["epoch"] == 3
+
+
 def test_a_weight_is_a_number_of_copies():
     weights = [1, 3, 0, 2]
     a = turbotag.CRF(c1=0.2, c2=0.1, stop_gap=1e-8).fit(X, LABELS, sample_weight=weights)
@@ -247,9 +266,70 @@ def test_held_out_data():
         turbotag.CRF().fit(X, LABELS, X_dev=X)
 
 
+@pytest.mark.parametrize("kind", ["generators", "inner", "objects", "series"])
+def test_sentences_in_any_shape(kind):
+    """Whatever can be gone through once."""
+    if kind == "series":
+        pandas = pytest.importorskip("pandas")
+    shaped = {
+        "generators": lambda given: (each for each in given),
+        "inner": lambda given: [(token for token in each) for each in given],
+        "objects": lambda given: np.fromiter(given, object),
+        "series": lambda given: pandas.Series(given),
+    }[kind]
+    crf = turbotag.CRF(c2=0.1, max_iterations=20)
+    crf.fit(shaped(X), shaped(LABELS), shaped(X), shaped(LABELS), sample_weight=[1, 2, 1, 1])
+    assert crf.predict(shaped(X)).tolist() == LABELS
+    assert crf.score(shaped(X), shaped(LABELS)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((None, LABELS), "X is None, not a list of sentences"),
+        ((X, None), "y is None"),
+        ((X, LABELS[:2]), "X has 4 sentences, y has labels of 2"),
+        ((X, [["O"], *LABELS[1:]]), "sentence 0 has 4 tokens, but 1 tags"),
+        (([None, *X], [[], *LABELS]), "sentence 0 is None"),
+        (([[], []], [[], []]), "X has no sentence with tokens"),
+        ((X, LABELS, [], []), "X_dev has no sentence with tokens"),
+        ((X, LABELS, X, LABELS[:1]), "X_dev has 4 sentences, y_dev has labels of 1"),
+        (([["", "a"]], [["O", "O"]]), "not empty"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_told(given, message):
+    with pytest.raises(TurbotagError, match=message):
+        turbotag.CRF().fit(*given)
+
+
+def test_labels_of_another_number_are_told(crf):
+    with pytest.raises(UsageError, match="X has 4 sentences, y has labels of 1"):
+        crf.score(X, LABELS[:1])
+    with pytest.raises(UsageError, match="sentence 0 has 4 tokens, but 1 labels"):
+        crf.score(X[:1], [["O"]])
+
+
+def test_features_and_labels_that_training_did_not_see(crf):
+    assert len(crf.predict_single([{}, {"never": "seen"}])) == 2
+    bare = [[{} for _ in tokens] for tokens in X]
+    assert turbotag.CRF().fit(bare, LABELS).num_attributes_ == 0
+    dev = [["B-NEW", "O", "O", "B-LOC"], *LABELS[1:]]
+    found = turbotag.CRF(max_iterations=5).fit(X, LABELS, X, dev)
+    assert found.classes_ == ["B-LOC", "B-PER", "O"]
+    assert found.training_log_[-1]["dev"] < 1.0
+
+
+def test_a_word_of_a_million_letters():
+    words, labels = [["x" * 1_000_000, "y"], ["y", "y"]], [["A", "B"], ["B", "B"]]
+    crf = turbotag.CRF(c2=0.1).fit(words, labels)
+    assert crf.predict(words).tolist() == labels
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        ({"c1": "x"}, "c1 is 'x': it is a number"),
+        ({"max_iterations": "9"}, "max_iterations is '9'"),
         ({"algorithm": "arow"}, "'arow' is not here"),
         ({"algorithm": "lbfsg"}, "lbfsg"),
         ({"variance": 1.0}, "variance is for CRFsuite"),
@@ -258,7 +338,8 @@ def test_held_out_data():
         ({"averaging": False}, "only True is there"),
         ({"c1": 0.1, "algorithm": "ap"}, "c1 is 0.1"),
         ({"c1": -0.1}, "l1"),
-        ({"c2": 0.0}, "c2 is 0.0"),
+        ({"c2": -0.1}, "c2 is -0.1: it is a number from 0 on"),
+        ({"c2": 0, "algorithm": "sdca"}, "'sdca' needs one above it"),
         ({"c2": 1.0, "C": 1.0}, "give one of them"),
         ({"max_iterations": 0}, "epochs is 0"),
     ],

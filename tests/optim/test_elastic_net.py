@@ -57,6 +57,22 @@ def test_the_optimum_and_its_zeros(make, l1, name, beta, gamma):
     assert (result.weights == 0.0).sum() >= 0.9 * (weights == 0.0).sum()
 
 
+@makers
+@pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (3.0, 1.0)])
+def test_hardly_any_squared_norm_is_certified(make, beta, gamma, monkeypatch):
+    """|w|_1 alone makes the minimum one point in all but name, and the gap closes all the same."""
+    problem = make(beta=beta, gamma=gamma)
+    trace = Trace()
+    result = run(algorithm("owl-qn")(problem, 1e-10, rng(), l1=0.05), Limits(2000, 1e-6), trace)
+    assert result.certificate.gap <= 1e-6
+    rows = [row for row in trace.rows if row.gap is not None]
+    assert all(result.certificate.gap - 1e-9 <= row.gap <= row.primal for row in rows)
+    monkeypatch.setattr("tests.optim.test_elastic_net.LAM", 1e-10)
+    expected, _ = bounded(problem, 0.05)
+    assert result.certificate.dual <= expected + 1e-9
+    assert result.certificate.primal == pytest.approx(expected, abs=2e-6)
+
+
 @pytest.mark.parametrize("name", sorted(ABLE))
 def test_without_l1_nothing_changes(name):
     problem = chain_problem()

@@ -61,7 +61,7 @@ class NLP:
         documents.
         """
         if isinstance(texts, str) or _is_sentence(texts) or not isinstance(texts, Iterable):
-            raise ArgumentError(f"{TAKEN}, many in a list, not {texts!r:.60}")
+            raise ArgumentError(f"pipe() takes a list of texts, not {texts!r:.60}")
         for name, number in (("batch_size", batch_size), ("threads", threads)):
             if not isinstance(number, int) or number < 1:
                 raise ArgumentError(f"{name} is {number!r}: it is a number from 1 on")

@@ -103,13 +103,16 @@ def columns_format(n: int, tabs: bool, names: tuple[str, ...], blanks: bool = Fa
     return Format("columns", names, tabs, blanks, comments=True, docstart=True)
 
 
+SAMPLE = 1 << 18  # bytes that tell a format, and the rest of their last line
 _Lines = list[tuple[int, str]]  # lines of a file and their numbers
 
 
 def _sample(data: bytes, limit: int = 200) -> _Lines:
     """The first lines of a block that hold something."""
     lines: _Lines = []
-    for number, raw in enumerate(data[: 1 << 18].removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+    end = data.find(b"\n", SAMPLE)  # the last line is a whole one
+    sample = data[: end if end >= 0 else len(data)].removeprefix(b"\xef\xbb\xbf")
+    for number, raw in enumerate(sample.split(b"\n"), 1):
         line = raw.decode("utf-8", "replace").rstrip("\r")
         if line.strip(" \t"):
             lines.append((number, line))

@@ -98,21 +98,22 @@ def _paired(
     sentences: Any, answers: Any, name: str, skip: Callable[[Any], bool] = lambda token: False
 ) -> Iterator[tuple[int, list[Any], list[Any] | None]]:
     """(number, tokens, their answers, one each) of all sentences; None for answers if UNKNOWN."""
-    listed = _list(sentences, "the sentences are", "sentences, each a list of tokens")
-    given = None if answers is UNKNOWN else _list(answers, f"the {name} are", "lists")
-    if given is not None and len(given) != len(listed):
-        raise DataError(f"{len(listed)} sentences, but {name} of {len(given)}")
-    for s, sentence in enumerate(listed):
-        tokens = [t for t in _list(sentence, f"sentence {s} is", "tokens") if not skip(t)]
+    every = listed(sentences, "the sentences are", "sentences, each a list of tokens")
+    given = None if answers is UNKNOWN else listed(answers, f"the {name} are", "lists")
+    if given is not None and len(given) != len(every):
+        raise DataError(f"{len(every)} sentences, but {name} of {len(given)}")
+    for s, sentence in enumerate(every):
+        tokens = [t for t in listed(sentence, f"sentence {s} is", "tokens") if not skip(t)]
         if not tokens:
             raise DataError(f"sentence {s} has no tokens")
-        own = None if given is None else _list(given[s], f"the {name} of sentence {s} are", "them")
+        own = None if given is None else listed(given[s], f"the {name} of sentence {s} are", "them")
         if own is not None and len(own) != len(tokens):
             raise DataError(f"sentence {s} has {len(tokens)} tokens, but {len(own)} {name}")
         yield s, tokens, own
 
 
-def _list(given: Any, what: str, of: str) -> list[Any]:
+def listed(given: Any, what: str, of: str) -> list[Any]:
+    """Anything that can be gone through once as a list; DataError for texts, dicts and the rest."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise DataError(f"{what} {given!r:.60}, not a list of {of}")
     return list(given)
@@ -144,7 +145,8 @@ def _columns(token: str | tuple[str, ...]) -> tuple[str, ...]:
 def _field(text: Any) -> str:
     """A field of a file, checked."""
     if not isinstance(text, str) or not text or _BREAK.search(text):
-        raise DataError(f"has {text!r:.60}: a field is text without tabs and line breaks")
+        told = "a field is text without tabs and line breaks, and not empty"
+        raise DataError(f"has {text!r:.60}: {told}")
     return text
 
 

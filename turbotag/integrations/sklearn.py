@@ -10,6 +10,7 @@ import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ TRANSLATED = {
     "ap": ("perceptron", "perceptron"),
 }
 CONVEX = ("lbfgs", "l2sgd")
+NUMBERS = ("c1", "c2", "c", "C", "beta", "gamma", "max_iterations", "min_freq", "patience", "seed")
+NO_C2 = 1e-9  # in place of a c2 of 0
+STEPS = 100  # of L-BFGS without any regularization, if no number is given
 REFUSED = {
     "variance": "AROW is not among the algorithms here",
     "trainer_cls": "there is no trainer beside the estimator here",
@@ -87,7 +91,10 @@ class CRF:
       here `sdca` finds it, with a proof of how near it came (`certificate_`). "ap" is the
       averaged perceptron, "pa" passive-aggressive learning of type I on the hinge loss (`dca`
       here); "arow" is refused. Other names are those of `turbotag train --algorithm`.
-    - c2: weight of the squared norm, c2 |w|^2 beside the sum of the losses; 1 by default.
+    - c2: weight of the squared norm, c2 |w|^2 beside the sum of the losses; 1 by default. 0 is
+      taken for 1e-9, which moves the minimum by 1e-9 |w|^2 at most: with c1 by OWL-QN, to a
+      certified gap; without c1 there may be no minimum at all, and L-BFGS makes `max_iterations`
+      steps towards it, 100 by default, with a warning.
     - c1: weight of the absolute norm, c1 |w|_1, for "lbfgs" (`sdca` and `owl-qn` have it too):
       many weights are 0 then, and are not stored.
     - max_iterations: passes over the data, at most; training ends before, at `stop_gap`.
@@ -209,15 +216,20 @@ class CRF:
         """
         if (X_dev is None) != (y_dev is None):
             raise UsageError("X_dev and y_dev go together: give both or none")
+        X, y = _paired(X, y)
         if sample_weight is not None and len(sample_weight) == len(X):
             sample_weight = [w for w, tokens in zip(sample_weight, X, strict=True) if len(tokens)]
         X, y = _with_tokens(X, y)
+        if not X:
+            raise UsageError("X has no sentence with tokens: there is nothing to learn from")
         own = lists.weighed(X, y, sample_weight)
         n = sum(own[2]) or len(own[0])
         tagger = SequenceTagger("pos", calibration=False, **self._options(n))
         if self.min_freq:
             X = frequent(X, self.min_freq)
-        dev = None if X_dev is None or y_dev is None else _with_tokens(X_dev, y_dev)
+        dev = None if X_dev is None else _with_tokens(*_paired(X_dev, y_dev, "_dev"))
+        if dev is not None and not dev[0]:
+            raise UsageError("X_dev has no sentence with tokens: leave it out")
         tagger.fit(X, y, dev, self.verbose, sample_weight=sample_weight)
         self.tagger_, self.training_log_ = tagger, TrainingLog(tagger.history)
         if self.model_filename:
@@ -232,17 +244,21 @@ class CRF:
         if {self.beta, self.gamma} == {None}:
             usual = "softmax-margin" if self.label_cost and loss == "crf" else loss
             loss = self.loss or usual
+        epochs = self.max_iterations
+        if self.c2 == 0:
+            algorithm = "owl-qn" if self.c1 else "lbfgs"
+            epochs = STEPS if epochs is None and not self.c1 else epochs
         C = 1.0 if self.C is None else self.C
         if name == "pa" and self.c is not None:
             C = self.c
         elif self.C is None and (self.c2 is not None or name in CONVEX):
-            C = 0.5 / (1.0 if self.c2 is None else self.c2)
+            C = 0.5 / (1.0 if self.c2 is None else self.c2 or NO_C2)
         return {
             "algorithm": algorithm,
             "loss": loss,
             "C": C,
             **({"l1": self.c1 / (n or 1)} if self.c1 else {}),  # the mean of the losses here
-            "epochs": self.max_iterations,
+            "epochs": epochs,
             **{
                 name: getattr(self, name)
                 for name in (
@@ -260,6 +276,10 @@ class CRF:
 
     def _check(self) -> None:
         """Refuse parameters of sklearn-crfsuite that have no meaning here."""
+        for name in NUMBERS:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+                raise UsageError(f"{name} is {value!r:.40}: it is a number")
         if self.algorithm == "arow":
             raise UsageError("algorithm 'arow' is not here: 'pa' is the nearest to it")
         for name, reason in REFUSED.items():
@@ -275,9 +295,15 @@ class CRF:
             raise UsageError(f"c1 is {self.c1}: {self.algorithm!r} has no |w|_1, 'lbfgs' has")
         if self.c2 is not None and self.C is not None:
             raise UsageError("c2 and C say the same, C = 1 / (2 c2): give one of them")
-        if self.c2 is not None and not self.c2 > 0:
-            raise UsageError(
-                f"c2 is {self.c2}: it must be above 0, for the minimum to be one point"
+        if self.c2 is not None and not self.c2 >= 0:
+            raise UsageError(f"c2 is {self.c2}: it is a number from 0 on")
+        if self.c2 == 0 and self.algorithm not in (None, *CONVEX, "owl-qn"):
+            raise UsageError(f"c2 is 0: {self.algorithm!r} needs one above it, 'lbfgs' does not")
+        if self.c2 == 0 and not self.c1:
+            warnings.warn(
+                "c1 and c2 are 0: there may be no minimum, as weights may grow for ever. L-BFGS "
+                f"makes {self.max_iterations or STEPS} steps, with c2 = {NO_C2:g}",
+                stacklevel=4,
             )
 
     # ---- Prediction ------------------------------------------------------------------------------
@@ -302,8 +328,12 @@ class CRF:
 
     def score(self, X: Sequence[Tokens], y: Labels) -> float:
         """The share of tokens with the right label."""
-        pairs = zip(self.predict(X), y, strict=True)
-        right = [a == b for found, gold in pairs for a, b in zip(found, gold, strict=True)]
+        X, y = _paired(X, y)
+        right = []
+        for s, (found, gold) in enumerate(zip(self.predict(X), y, strict=True)):
+            if len(found) != len(gold):
+                raise UsageError(f"sentence {s} has {len(found)} tokens, but {len(gold)} labels")
+            right += [a == b for a, b in zip(found, gold, strict=True)]
         return sum(right) / max(1, len(right))
 
     # ---- Inspection ------------------------------------------------------------------------------
@@ -366,21 +396,35 @@ def _names() -> list[str]:
     return list(inspect.signature(CRF).parameters)
 
 
-def _with_tokens(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-    """Sentences and their labels but for sentences without tokens, which teach nothing."""
-    X, y = list(X), list(y)
+def _paired(X: Any, y: Any, name: str = "") -> tuple[list[Any], list[Any]]:
+    """Sentences and their labels as lists, whatever can be gone through once; as many of both."""
+    X = _sentences(X, f"X{name}")
+    y = lists.listed(y, f"y{name} is", "lists of labels")
     if len(X) != len(y):
-        raise UsageError(f"X has {len(X)} sentences, y has labels of {len(y)}")
-    kept = [
-        i for i, (tokens, labels) in enumerate(zip(X, y, strict=True)) if len(tokens) or len(labels)
-    ]
+        raise UsageError(f"X{name} has {len(X)} sentences, y{name} has labels of {len(y)}")
+    return X, [_sized(labels, f"the labels of sentence {s} are") for s, labels in enumerate(y)]
+
+
+def _sentences(X: Any, name: str = "X") -> list[Any]:
+    X = lists.listed(X, f"{name} is", "sentences, each a list of tokens")
+    return [_sized(tokens, f"sentence {s} is") for s, tokens in enumerate(X)]
+
+
+def _sized(given: Any, what: str) -> Any:
+    """What has a length as it is; else, as of a generator, a list."""
+    return given if hasattr(given, "__len__") else lists.listed(given, what, "tokens")
+
+
+def _with_tokens(X: list[Any], y: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Sentences and their labels but for sentences without tokens, which teach nothing."""
+    kept = [i for i, (tokens, own) in enumerate(zip(X, y, strict=True)) if len(tokens) or len(own)]
     return [X[i] for i in kept], [y[i] for i in kept]
 
 
 def _each(X: Any, predict: Any) -> np.ndarray:
     """(sentences,) objects: what `predict` finds for each; nothing for one without tokens. An array
     of objects, since cross_val_predict puts those together."""
-    X = list(X)
+    X = _sentences(X)
     kept = [i for i, tokens in enumerate(X) if len(tokens)]
     out = np.empty(len(X), object)
     out[:] = [[] for _ in X]

@@ -92,30 +92,39 @@ def objective(problem: Problem, lam: float, W: np.ndarray) -> tuple[float, np.nd
 
 def certify_primal(problem: Problem, lam: float, W: np.ndarray, l1: float = 0.0) -> Certificate:
     """For any weights: the dual point is the marginals at W."""
-    primal, grad = objective(problem, lam, W)
-    primal += l1 * float(np.abs(W).sum())
-    gap = primal_gap(problem, lam, W, grad, l1)
+    value, grad = objective(problem, lam, W)
+    primal = value + l1 * float(np.abs(W).sum())
+    gap = primal_gap(problem, lam, W, value, grad, l1)
     return Certificate(primal, primal - gap, gap)
 
 
 def primal_gap(
-    problem: Problem, lam: float, W: np.ndarray, grad: np.ndarray, l1: float = 0.0
+    problem: Problem, lam: float, W: np.ndarray, value: float, grad: np.ndarray, l1: float = 0.0
 ) -> float:
-    """P - D for the marginals at W, where grad is the gradient without |w|_1.
+    """P - D for the marginals at W, where value and grad are P and its gradient without |w|_1.
 
     w(alpha) = v = W - grad/lambda, and P - D = |grad P|^2 / (2 lambda) (Le Priol et al. 2018,
     equations 6 to 8). With the elastic net P has l1 |W|_1, D has -lambda/2 |soft(v, l1/lambda)|^2:
     P - D = lambda/2 |W|^2 + l1 |W|_1 - lambda <v, W> + lambda/2 |soft(v)|^2 >= 0, as the terms are
     a convex function of W, its conjugate at lambda v, and their product.
+
+    Where lambda is next to nothing that conjugate is huge until |lambda v| <= l1 everywhere. A dual
+    point between gold and the marginals, (1-t) z + t mu with entropy t H(mu) at least, has t v in
+    place of v: with t = l1 / max |lambda v| its conjugate is 0, and D = t (mean loss + lambda
+    <v, W>). The better of both is taken.
     """
     if l1 == 0.0:
         return problem.sq_norm(grad) / (2.0 * lam)
     v = W - grad / lam
-    regulariser = 0.5 * lam * problem.sq_norm(W) + l1 * float(np.abs(W).sum())
+    half, absolute = 0.5 * lam * problem.sq_norm(W), l1 * float(np.abs(W).sum())
     conjugate = 0.5 * lam * problem.sq_norm(soft(v, l1 / lam))
-    gap = regulariser + conjugate - lam * float(np.vdot(v, W))
-    check_gap(gap, regulariser + conjugate)
-    return gap
+    product = lam * float(np.vdot(v, W))
+    gap = half + absolute + conjugate - product
+    check_gap(gap, half + absolute + conjugate)
+    t = l1 / max(l1, lam * float(np.abs(v).max()))
+    nearer = value + absolute - t * (value - half + product)
+    check_gap(nearer, value + absolute)
+    return min(gap, nearer)
 
 
 def soft(v: np.ndarray, threshold: float) -> np.ndarray:

@@ -11,7 +11,8 @@ The step is halved until P falls by 1e-4 of what g promises. Without s there are
 this is L-BFGS.
 
 Gap: at any w the dual point is the marginals at w, with v = w(alpha) = w - grad f(w)/lambda, and
-    P(w) - D(alpha) = lambda/2 |w|^2 + s |w|_1 - lambda <v, w> + lambda/2 |soft(v, s/lambda)|^2.
+    P(w) - D(alpha) = lambda/2 |w|^2 + s |w|_1 - lambda <v, w> + lambda/2 |soft(v, s/lambda)|^2,
+or a point nearer to gold, where lambda is next to nothing (optim/certificate.primal_gap).
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class OWLQN(Optimizer):
     def _measure(self) -> None:
         s = self.param["l1"]
         self.primal = float(self.numbers[1]) + s * float(np.abs(self.W).sum())
-        self.gap = primal_gap(self.problem, self.lam, self.W, self.grad, s)
+        self.gap = primal_gap(self.problem, self.lam, self.W, float(self.numbers[1]), self.grad, s)
 
     def gap_estimate(self) -> float | None:
         return self.gap
