@@ -37,3 +37,19 @@ def test_acceleration_pays_where_lambda_is_small(make):
         run(opt, Limits(3000, 1e-7), Trace())
         epochs[name] = opt.oracle_calls
     assert epochs["sdca-accelerated"] < 0.5 * epochs["sdca"]
+
+
+@pytest.mark.parametrize(("lam", "kappa", "larger"), [(0.002, 500.0, False), (1e-6, 3.0, True)])
+def test_a_kappa_that_does_not_fit_is_mended(lam, kappa, larger):
+    """As a stall of a few epochs makes it far too large, and few epochs do not show a huge one."""
+    opt = algorithm("sdca-accelerated")(chain_problem(beta=3.0, gamma=1.0), lam, rng())
+    opt.epoch()
+    opt._begin(kappa * lam)
+    for _ in range(60):
+        opt.epoch()
+    now = float(opt.kappa[0]) / lam
+    assert now >= 4 * kappa if larger else now <= kappa / 4
+    given = algorithm("sdca-accelerated")(chain_problem(gamma=1.0), lam, rng(), kappa=kappa)
+    for _ in range(25):
+        given.epoch()
+    assert given.kappa[0] == pytest.approx(kappa * lam)  # what was asked for stays

@@ -14,7 +14,9 @@ certifies a gap of at most delta kappa/2 |w - y|^2 with delta = sqrt q / (2 - sq
 kappa: SDCA needs about 1 + X epochs for a factor e, where X lambda is the curvature that all
 instances have together, and acceleration the square root of that, at best. So the run begins with
 plain SDCA (kappa = 0), whose rate tells X; when it becomes slow, kappa = (X - 1) lambda makes the
-inner problem one of X = 1. The dual variables are a dual point of the original problem too, with
+inner problem one of X = 1. A stall of a few epochs can make X far too large, and no few epochs show
+a very large one; so kappa is halved after an inner problem that takes FEW epochs or less, and
+doubled, around the present weights, in one that is not solved in MANY. The dual variables are a dual point of the original problem too, with
 w(alpha) = v (lambda + kappa)/lambda: the certificate is of that problem.
 """
 
@@ -37,6 +39,7 @@ from turbotag.structures.verbs import add, gold, oracle
 WATCHED = 6  # epochs of plain SDCA whose rate tells how slow it is
 SLOW = 4.0  # the least X for which acceleration is begun
 SLOWEST = 0.98  # a factor an epoch: what is taken for one nearer to 1, or above it
+FEW, MANY = 4, 20  # epochs of an inner problem whose kappa is too large, or too small
 TINY = 1e-300
 
 
@@ -78,6 +81,7 @@ class AcceleratedSDCA(Optimizer):
         self.sampler = Sampler("gap", self.param["nonuniform"], np.ones(n))
         self.seen = np.zeros(WATCHED)  # estimated gaps of the last epochs, the newest last
         self.kappa = np.zeros(1)
+        self.since = np.zeros(1, np.int64)  # epochs on the present inner problem
         self.dual: float = 0.0
         self.rewards = np.zeros(1)  # mean of entropy and reward of the dual variables
         self.squares = Squares(0.0, 0.0, 0.0, 0.0)
@@ -100,9 +104,12 @@ class AcceleratedSDCA(Optimizer):
             self._measure()
             self.rewards += gains + self.duals.scale / n * 0.5 * (self.squares.w - before)
             self.dual = float(self.rewards[0]) - 0.5 * self.lam * self.squares.w_alpha
+            self.since += 1
             wanted = self._wanted()
             if self.gaps.mean() <= wanted and self._inner_gap() <= wanted:
                 self._next()
+            elif self.since[0] >= MANY and not self.param["kappa"]:
+                self._from_here(2.0 * float(self.kappa[0]))
         else:
             self.dual += gains
             self.seen[:] = [*self.seen[1:], self.gaps.mean()]
@@ -119,8 +126,13 @@ class AcceleratedSDCA(Optimizer):
             self._begin((X - 1.0) * self.lam)
 
     def _begin(self, kappa: float) -> None:
-        """From here on with a proximal term, around the present weights."""
+        """From here on with a proximal term."""
         self.rewards[0] = self.dual + 0.5 * self.lam * self.problem.sq_norm(self.W)
+        self._from_here(kappa)
+
+    def _from_here(self, kappa: float) -> None:
+        """The outer iteration with another kappa, from the present weights."""
+        self.since[0] = 0
         self.x[:], self.y[:] = self.W, self.W
         self._scale(kappa)
         self._around()
@@ -157,6 +169,9 @@ class AcceleratedSDCA(Optimizer):
 
     def _next(self) -> None:
         """x_k is found: y_k, and the inner problem around it."""
+        if self.since[0] <= FEW and not self.param["kappa"]:
+            self._scale(max(0.5 * float(self.kappa[0]), self.lam))
+        self.since[0] = 0
         root = math.sqrt(self.lam / (self.lam + float(self.kappa[0])))
         self.y[:] = self.W + (1.0 - root) / (1.0 + root) * (self.W - self.x)
         self.x[:] = self.W
@@ -196,7 +211,7 @@ class AcceleratedSDCA(Optimizer):
         weights = {"W": self.W, "c": self.c, "x": self.x, "y": self.y, "kappa": self.kappa}
         weights |= {"rewards": self.rewards, "dual": np.array([self.dual])}
         sampling = {"gaps": self.gaps, "tree": self.sampler.tree, "seen": self.seen}
-        return {**weights, **sampling, **self.duals.state()}
+        return {**weights, **sampling, "since": self.since, **self.duals.state()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         super().restore(state)
