@@ -16,8 +16,9 @@ instances have together, and acceleration the square root of that, at best. So t
 plain SDCA (kappa = 0), whose rate tells X; when it becomes slow, kappa = (X - 1) lambda makes the
 inner problem one of X = 1. A stall of a few epochs can make X far too large, and no few epochs show
 a very large one; so kappa is halved after an inner problem that takes FEW epochs or less, and
-doubled, around the present weights, in one that is not solved in MANY. The dual variables are a dual point of the original problem too, with
-w(alpha) = v (lambda + kappa)/lambda: the certificate is of that problem.
+doubled, around the present weights, in one that is not solved in MANY. The dual variables are a
+dual point of the original problem too, with w(alpha) = v (lambda + kappa)/lambda: the certificate
+is of that problem.
 """
 
 from __future__ import annotations
