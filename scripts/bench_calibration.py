@@ -18,7 +18,7 @@ import numpy as np
 from measure import Page, Part, Setting, main, sentences, table
 
 from turbotag.corpus.formats import Conll
-from turbotag.corpus.reader import read
+from turbotag.corpus.reader import Column, read
 from turbotag.corpus.trees import read_heads
 from turbotag.metrics.calibration import calibrate
 from turbotag.metrics.tags import same_tag
@@ -69,7 +69,7 @@ def both_right(parser: Parser, gold: bytes) -> str:
     """ECE of the smaller of two probabilities, as that of head and label."""
     block = read(gold)
     parsed = parser.parse(block, probabilities=True)
-    right = same_tag(*block.column(Conll.DEPREL), parser.labels, parsed.labels)
+    right = same_tag(block.column(Conll.DEPREL), Column(parser.labels, parsed.labels))
     right &= parsed.heads == read_heads(block)
     assert parsed.head_probability is not None
     assert parsed.label_probability is not None

@@ -72,15 +72,17 @@ def entity_f1(gold: list[list[str]], found: list[list[str]]) -> float:
     """As conlleval counts."""
     import numpy as np
 
+    from turbotag.corpus.reader import Column
     from turbotag.metrics import spans
 
-    def numbered(tags: list[list[str]]) -> tuple[list[str], np.ndarray]:
+    def numbered(tags: list[list[str]]) -> Column:
         strings = sorted({tag for sentence in tags for tag in sentence})
         at = {tag: n for n, tag in enumerate(strings)}
-        return strings, np.array([at[tag] for sentence in tags for tag in sentence], np.int32)
+        ids = [at[tag] for sentence in tags for tag in sentence]
+        return Column(strings, np.array(ids, np.int32))
 
     cuts = np.cumsum([0, *map(len, gold)])
-    score = spans.score(*numbered(gold), *numbered(found), cuts)
+    score = spans.score(numbered(gold), numbered(found), cuts)
     assert score is not None
     return score.main
 

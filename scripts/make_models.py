@@ -27,10 +27,11 @@ from turbotag.models.gold import ANY
 from turbotag.models.pipeline import Pipeline, joined
 from turbotag.models.prediction import predict
 from turbotag.models.shipped import SHIPPED
+from turbotag.models.tasks import COLUMNS
 from turbotag.training import train
 from turbotag.training.calibrating import calibrated
 from turbotag.training.options import options_for, pipeline_options
-from turbotag.training.pipeline import COLUMNS, train_pipeline
+from turbotag.training.pipeline import train_pipeline
 
 EWT = "Universal Dependencies English EWT (Silveira et al. 2014), CC BY-SA 4.0"
 SSJ = "Universal Dependencies Slovenian SSJ (Dobrovoljc et al. 2017), CC BY-SA 4.0"

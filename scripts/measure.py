@@ -355,16 +355,27 @@ def section(page: Page, name: str, out: Path) -> list[str]:
     if part.plot:
         part.plot(out)
     pictures = [f"![{part.heading}]({out.name}/{p.name})" for p in files_of(out, name, ".png")]
-    return [f"## {part.heading}", *pictures, *provenance(out, name, files), body]
+    return [
+        f"## {part.heading}",
+        *pictures,
+        *provenance(out, name, files),
+        body,
+        remarks(out, name),
+    ]
+
+
+def remarks(out: Path, name: str = "") -> str:
+    """What is written by hand on a page (OUT/remarks.md) or on a part (OUT/PART-remarks.md)."""
+    path = out / ("-".join(filter(None, [name, "remarks"])) + ".md")
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 def join(page: Page, out: Path) -> None:
     """OUT.md: remarks, what leads, then the parts."""
-    remarks = out / "remarks.md"
     paragraphs = [
         f"# {page.title}",
         f"Made by `make {page.target}` (`scripts/{page.script}`). {page.note}".strip(),
-        remarks.read_text(encoding="utf-8").strip() if remarks.exists() else "",
+        remarks(out),
         page.lead(out),
         *(p for name in page.parts for p in section(page, name, out)),
     ]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pytest
 from scipy.optimize import minimize
 
+from turbotag.optim.algorithms import algorithm
 from turbotag.optim.certificate import objective
+from turbotag.optim.dca import DCA
 from turbotag.optim.problem import Problem
 from turbotag.optim.sdca import SDCA, Visits
 from turbotag.structures import sparse
@@ -65,6 +68,58 @@ def block_step(opt: SDCA, i: int) -> tuple[float, float]:
     visits = Visits(np.array([i]), one, opt.sampler.weights, opt.gaps)
     opt.dual = opt.duals.steps(visits, opt.W, before)
     return float(opt.gaps[i]), float(opt.dual) - before
+
+
+def check_every_step(opt: SDCA) -> None:
+    """Each step raises the dual by what it says, no gap is negative, W stays w(alpha)."""
+    for _ in range(4):
+        before = opt.dual
+        opt.epoch()
+        assert opt.dual >= before - 1e-12
+        running = opt.dual
+        certificate = opt.certify()
+        assert certificate.gap >= -1e-9
+        assert certificate.dual == pytest.approx(running, abs=1e-10)
+        W = opt.W.copy()
+        opt.finish()
+        np.testing.assert_allclose(opt.W, W, atol=1e-10)
+        for i in range(opt.problem.n):
+            gap, gain = block_step(opt, i)
+            assert gap >= -1e-9
+            assert gain >= -1e-12
+
+
+def check_first_epoch(problem: Problem, lam: float) -> None:
+    """The first epoch of compact SDCA is an epoch of DCA."""
+    sdca = SDCA(problem, lam, np.random.default_rng(0))
+    dca = DCA(problem, lam, np.random.default_rng(0))
+    sdca.rng.random((problem.n, 2))  # sdca draws its samples before its permutation
+    dca.rng.bit_generator.state = sdca.rng.bit_generator.state
+    sdca.rng = np.random.default_rng(0)
+    sdca.epoch()
+    dca.epoch()
+    np.testing.assert_allclose(sdca.W, dca.W, atol=1e-12)
+
+
+def check_delayed_steps(problem: Problem, lam: float) -> None:
+    """SAG, which settles rows when they are read, gives the weights of dense steps."""
+    opt = algorithm("sag")(problem, lam, np.random.default_rng(0))
+    W, total, memory = np.zeros(problem.shape), np.zeros(problem.shape), {}
+    original = opt._step
+
+    def spy(i: int) -> None:
+        original(i)
+        alpha = opt._step_size()
+        _, _, nu = problem.oracle(i, W)
+        g = nu - problem.gold(i)
+        problem.add(i, g - memory.get(i, 0.0 * g), 1.0, total)
+        memory[i] = g.copy()
+        W[:] = (1 - alpha * lam) * W - alpha / len(memory) * total
+
+    opt._step = spy
+    for _ in range(3):
+        opt.epoch()
+    np.testing.assert_allclose(opt.weights(), W, atol=1e-10)
 
 
 _OPTIMA: dict[bytes, tuple[float, np.ndarray]] = {}  # by problem: many tests share one

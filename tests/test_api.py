@@ -561,7 +561,8 @@ def test_wrong_options_are_refused_by_name(kind, given, words):
 
 def test_options_have_a_task():
     """Each option is in the table and in a signature, and of training's own."""
-    common, taggers, parsers = map(set, (options.COMMON, options.TAGGERS, options.PARSERS))
+    common = {*options.COMMON, *options.RESOURCES}
+    taggers, parsers = set(options.TAGGERS), set(options.PARSERS)
     assert len(common | taggers | parsers) == sum(map(len, (common, taggers, parsers)))
     for kind, own in ((turbotag.Tagger, taggers | {"task"}), (turbotag.Parser, parsers)):
         signature = inspect.signature(kind).parameters

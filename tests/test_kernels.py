@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numba
 import pytest
@@ -16,7 +15,14 @@ import pytest
 from tests.cli.processes import DEMO, one_sentence
 from turbotag import kernels
 from turbotag.errors import DataError
-from turbotag.structures import verbs
+from turbotag.structures import (
+    arc_verbs,
+    candidate_problem,
+    decoders,
+    second_order,
+    second_order_problem,
+    verbs,
+)
 from turbotag.training import warmup
 
 PACKAGE = Path(kernels.PACKAGE)
@@ -245,18 +251,18 @@ def test_kernels_of_old_sources_are_removed(tmp_path, monkeypatch):
     assert not kept()
 
 
-def test_no_two_kernels_of_verbs_have_one_name(monkeypatch):
+def test_no_two_kernels_of_verbs_have_one_name():
     """numba takes machine code of one name, number and types for the same, wherever it is from."""
-    made = []
-    monkeypatch.setattr("numba.extending.overload", lambda verb, strict: made.append)
-    A, B = type("A", (), {}), type("B", (), {})
-    for verb in (verbs.gold, verbs.cost):
-        monkeypatch.setattr(verb, "served", set())
-        for cls in (A, B):
-            verb.implement(cls)(print)
-    chosen = [choose(SimpleNamespace(instance_class=c)) for choose in made for c in (A, B)]
-    names = [f.__qualname__ for f in chosen if f is not None]
-    assert len(names) == len(set(names)) == 4
+    modules = verbs, arc_verbs, candidate_problem, decoders, second_order, second_order_problem
+    found = {v for module in modules for v in vars(module).values() if isinstance(v, verbs.verb)}
+    functions = {kernel.py_func for verb in found for kernel in verb.served.values()}
+    assert len(functions) > 60
+    assert len({(f.__module__, f.__qualname__) for f in functions}) == len(functions)
+
+
+def test_a_verb_names_what_it_does_not_serve():
+    with pytest.raises(TypeError, match="oracle of int"):
+        verbs.oracle(1, 2)
 
 
 def test_two_processes_never_write_one_file_of_code():

@@ -20,8 +20,9 @@ _inside = 0
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it, every BLAS that is loaded at the entry uses one thread; after it, as many as
-    before. May be nested, by code that loads another BLAS, and entered by several threads."""
+    """A context in which every BLAS that is loaded uses one thread; afterwards each uses as many as
+    before. Contexts may be nested, and entered by several threads; one inside another also holds a
+    BLAS that was loaded in between."""
     global _inside
     with _lock:
         _inside += 1
@@ -32,5 +33,5 @@ def one_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if not _inside:
-                while _limits:  # the first one knows what the user's process had
+                while _limits:  # only the outermost context knows how many threads the user had
                     _limits.pop().restore_original_limits()

@@ -19,7 +19,7 @@ class DataError(TurbotagError):
     def __init__(self, message: str, path: str | None = None, line: int | None = None):
         self.path, self.line = path, line
         message = "".join(c if c.isprintable() else " " for c in message)
-        if len(message) > LONGEST:  # what it quotes may be a whole file
+        if len(message) > LONGEST:  # a message may quote a whole file
             message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
         where = "" if path is None else f"{path}: " if line is None else f"{path}, line {line}: "
         super().__init__(where + message)
@@ -32,16 +32,19 @@ class UsageError(TurbotagError):
 
 
 class ArgumentError(UsageError, TypeError):
-    """An argument of the wrong kind or with an unknown name; a TypeError too, as in all Python."""
+    """An argument of the wrong kind or with an unknown name. It is a TypeError too, as Python users
+    expect."""
 
 
 class NotTrainedError(UsageError, ValueError, AttributeError):
-    """Something was asked of a model before it was trained; as scikit-learn's NotFittedError, so
-    that `hasattr(crf, "classes_")` is False."""
+    """A model was asked for something before it was trained. Like the NotFittedError of
+    scikit-learn it is a ValueError and an AttributeError, so that `hasattr(crf, "classes_")` is
+    False."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the known one that is most like it, if any is."""
+    """The end of a message about an unknown name: the known name that is most like it, if there is
+    one."""
     from difflib import get_close_matches
 
     found = get_close_matches(word, known, 1)

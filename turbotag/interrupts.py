@@ -17,25 +17,25 @@ class Interrupted(BaseException):
 
 
 class Pending:
-    """What a signal has to wait for (`work`, in words; nothing if it is empty), the number of the
-    one that waits, and what became of the work that is done (`note`)."""
+    """What a signal has to wait for. work: in words, empty if nothing has to be saved; number: of
+    the signal that waits, 0 for none; note: what became of the work that is done."""
 
     def __init__(self) -> None:
         self.work, self.number, self.note = "", 0, ""
 
     def ask(self, number: int) -> bool:
-        """For the handler of a signal: whether it is to wait."""
+        """Called by the handler of a signal: whether the signal is to wait."""
         if not self.work or self.number:
             return False
         self.number = number
         return True
 
     def settle(self, note: str = "") -> None:
-        """Nothing is left to be saved: end here if a signal waits."""
+        """Say that nothing is left to be saved, and end here if a signal waits."""
         self.note = note or self.note
         self.work = ""
         if self.number:
             raise Interrupted(self.number)
 
 
-pending = Pending()  # signals are those of the process, so there is one
+pending = Pending()  # one for the process, as signals are the process's

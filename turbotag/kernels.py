@@ -28,11 +28,11 @@ _heard = False  # whether somebody wants to be told
 
 
 def place() -> None:
-    """Give numba, which fails without one, a folder for kernels.
+    """Give numba a folder for kernels, without which it fails.
 
-    It finds NUMBA_CACHE_DIR, the package and the user's cache folder by itself. If it can write to
-    none of them, or if others can write to the last, as where HOME is /tmp, then kernels go to a
-    new folder that lasts as long as the process.
+    numba itself finds NUMBA_CACHE_DIR, the folder of the package and the cache folder of the user.
+    If it can write to none of them, or if other users can write to the last one (HOME may be /tmp),
+    kernels go to a new folder that lasts as long as the process.
     """
     global _temporary
     given = os.environ.get("NUMBA_CACHE_DIR")
@@ -52,18 +52,18 @@ def place() -> None:
     import shutil
     import tempfile
 
-    _temporary = tempfile.mkdtemp(prefix="turbotag-")  # private: a cache is code
+    _temporary = tempfile.mkdtemp(prefix="turbotag-")  # private, as kernels are code that is run
     os.environ["NUMBA_CACHE_DIR"] = _temporary
-    if "numba" in sys.modules:  # which has read its environment already
+    if "numba" in sys.modules:  # numba has read the environment already
         sys.modules["numba"].config.CACHE_DIR = _temporary
     atexit.register(shutil.rmtree, _temporary, True)
     _link_installed(_temporary)
 
 
 def _drop_stale() -> None:
-    """Remove the kernels beside the package if a file with kernels has changed: numba looks at the
-    file that a kernel stands in, not at those whose kernels it calls, and would run the old ones
-    after an update."""
+    """Remove the kernels beside the package if a file with kernels has changed. numba looks only at
+    the file that a kernel stands in. It does not see that a kernel in another file, which this one
+    calls, has changed, and would run old code after an update."""
     sources, kernels = {}, []
     for place, _, files in os.walk(PACKAGE):
         for name in files:
@@ -119,10 +119,11 @@ def _private(folder: str) -> bool:
 
 
 def _link_installed(cache: str) -> None:
-    """Let numba find in `cache` the kernels that were compiled beside the package while that could
-    be written: numba itself reads no folder that it cannot write to.
+    """Let numba find in `cache` the kernels that were compiled beside the package while that folder
+    could be written. numba reads no folder that it cannot write to.
 
-    The folder's name is numba's; where another version names it otherwise, kernels are compiled.
+    The name of the folder is chosen as numba chooses it. If another version of numba chooses
+    another name, kernels are compiled anew.
     """
     from hashlib import sha1
 
@@ -152,8 +153,8 @@ def folder() -> str:
 
 
 def tell(say: Callable[[str], None]) -> None:
-    """Have a user told, by the first `say` of the process, when a kernel is first compiled in it;
-    not a word if all are found."""
+    """When the first kernel of the process is compiled, tell the user by the first `say` that was
+    given. Nothing is said if all kernels are found on disk."""
     global _heard
     if _heard:
         return

@@ -15,7 +15,8 @@ from typing import Any
 
 
 def skip_blas() -> None:
-    """Import numba's array functions without that check; any numba that differs stays as it is."""
+    """Import the array functions of numba without that check. A version of numba that is built
+    otherwise stays as it is."""
     with contextlib.suppress(ImportError, AttributeError):
         from numba.np import linalg
 
@@ -28,10 +29,10 @@ def skip_blas() -> None:
 
 
 def keep_apart() -> None:
-    """Let every process name its files of compiled code by its number. Two processes that compile a
-    function at one time, for other types, would give their code the same name, and numba's index
-    may then hold the types of the one beside the code of the other. Any numba that differs stays as
-    it is."""
+    """Let every process put its number into the names of its files of compiled code. If two
+    processes compile one function for different types at the same time, both would use the same
+    name, and the index of numba could then hold the types of one process and the code of the other.
+    A version of numba that is built otherwise stays as it is."""
     with contextlib.suppress(ImportError, AttributeError):
         from numba.core.caching import IndexDataCacheFile
 

@@ -60,7 +60,7 @@ class Loss:
 
     @property
     def kind(self) -> str:
-        """The name that is nearest: of a loss with the same terms, whatever their weights."""
+        """The name of the loss with the same terms, whatever their weights."""
         if self.difference:
             return "risk" if self.smooth else "ramp"
         for name, (beta, gamma) in NAMES.items():

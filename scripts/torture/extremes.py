@@ -96,20 +96,6 @@ BEYOND: tuple[dict[str, float], ...] = (
 )
 
 
-FOUND = [
-    "With C = 1e12 potentials pass through 1e12, where all of an entropy is rounding: `eg` told "
-    "duals above the optimum, and so negative gaps. What rounding may have added is taken off.",
-    "Sums over chains and trees scaled scores before they took differences, which lost all digits "
-    "at a large beta; where scores are so large that rounding decides, the best tree has it all.",
-    "`egr` divided by a radius of 0 where no answer has a feature of its own, `sag` halved its "
-    "estimates for ever with one label, `mira` made steps of rounding errors at C = 1e-12, "
-    "`lbfgs` failed without weights, and left its thread waiting.",
-    "beta of 1e-300 or 1e300, values of 1e39 in the data, and ten thousand labels overflowed or "
-    "were killed in the middle: they are refused before training, with the bound or the memory "
-    "that it would take.",
-]
-
-
 class Tally:
     """What became of each attack; failures are told all at once, at the end."""
 
@@ -694,10 +680,6 @@ def measure(quick: bool) -> str:
             *(f"| {kind} | {a:.1e} | {b:.1e} |" for kind, a, b in errors),
             "",
             f"Sizes, on a busy machine: {'; '.join(notes)}.",
-            "",
-            "Found, and mended:",
-            "",
-            *(f"- {line}" for line in FOUND),
         ]
     )
 

@@ -661,32 +661,6 @@ def two_predictions(bench: Bench) -> Count:
 
 # ---- The page -----------------------------------------------------------------------------------
 
-FOUND = """Signals come at a random moment of a run; those that it outran are not counted. After
-each, the model or the output is the old file or the new one, byte for byte; there is nothing beside
-it but checkpoints (and stale files, after SIGKILL); and `--resume` leads to the bytes of the run
-that was left alone. A file that changes does so between two reads of it.
-
-Found, and mended:
-
-- SIGTERM left temporary files. Ctrl-C was an exception: it could get lost in an import, so that the
-  command went on; it could show a traceback; with `--threads` it waited up to nine seconds for the
-  blocks at work. Both now end the command at once, without temporary files, in a sentence that says
-  what `--resume` goes on from (exit codes 130 and 143). Where epochs of a training are not yet on
-  disk, they end it after the epoch at work, which is saved; a second signal ends it at once.
-- Temporary files of killed processes stayed for ever. They are locked while in use; the next write
-  of the same file removes those that nobody holds.
-- Model files were mapped into memory: one that was cut while it was loaded ended the process with a
-  bus error. They are read now.
-- A file that was cut while it was read was tagged as far as it went, with exit code 0. Files that
-  change are refused.
-- Of 19 checkpoints with one byte of their arrays changed, 16 led to another model without a word;
-  with one in the header, some to an internal error. They have a checksum now.
-- Two trainings of one model overwrote and removed each other's checkpoint. The second is refused.
-- In a folder that cannot be written, an existing model was trained to the end before that was said.
-
-What remains: Ctrl-C while Python itself starts, before the first line of turbotag, shows Python's
-traceback."""
-
 
 def measure(quick: bool) -> str:
     before, folder = os.getcwd(), tempfile.mkdtemp()  # which the end of no child removes
@@ -696,10 +670,9 @@ def measure(quick: bool) -> str:
         os.chdir(before)
         shutil.rmtree(folder)
     lines = ["| fault | tried | survived | |", "|---|---|---|---|", *(c.row() for c in counts)]
-    text = "\n".join([*lines, "", FOUND])
     problems = [p for c in counts for p in c.problems]
     assert not problems, "\n".join([*lines, "", *problems])
-    return text
+    return "\n".join(lines)
 
 
 def attack(bench: Bench) -> list[Count]:

@@ -154,3 +154,27 @@ def test_threads_are_no_part_of_what_a_training_is():
 
     assert dealt(threads=4) == dealt(threads=2, shards=4) == dealt(shards=4) == 4
     assert dealt() == 0
+
+
+class Backwards:
+    """An engine of one's own: it calls the shards from the last to the first."""
+
+    def __init__(self, shards):
+        self.shards, self.S = shards, len(shards)
+
+    def call(self, method, arguments):
+        order = reversed(range(self.S))
+        found = {k: getattr(self.shards[k], method)(*arguments[k]) for k in order}
+        return [found[k] for k in range(self.S)]
+
+    def close(self):
+        pass
+
+
+def test_any_engine_gives_the_bytes_of_threads():
+    both = [sharded(PROBLEMS["chain"](), 3, **given) for given in ({}, {"engine": Backwards})]
+    for opt in both:
+        for _ in range(3):
+            opt.epoch()
+    assert both[0].W.tobytes() == both[1].W.tobytes()
+    assert both[0].dual == both[1].dual

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpus.test_trees import flat, nonprojective, trees
+from turbotag.corpus.reader import Column
 from turbotag.metrics.attachment import CONVENTIONS, score_trees
 from turbotag.report.attachment import attachment_table
 
@@ -23,7 +24,7 @@ PREDICTED_LABELS = ["nsubj:outer", "root", "obj", "obj", "punct", "punct", "root
 
 def numbered(labels):
     strings = list(dict.fromkeys(labels))
-    return strings, np.array([strings.index(s) for s in labels], np.int32)
+    return Column(strings, np.array([strings.index(s) for s in labels], np.int32))
 
 
 def example(**changed):
@@ -130,7 +131,7 @@ def test_nothing_to_count():
     s = score_trees(np.array([0]), np.array([0]), np.array([0, 1]), ["."], ["PUNCT"])
     assert (s.chosen.tokens, s.chosen.sentences, s.main, s.chosen.exact_match) == (0, 0, 0, 0)
     none = np.zeros(0, np.int32)
-    s = score_trees(none, none, np.array([0]), [], [], ([], none), ([], none))
+    s = score_trees(none, none, np.array([0]), [], [], Column([], none), Column([], none))
     assert (s.main, s.types) == (0, {})
     with pytest.raises(ValueError, match="number of tokens"):
         score_trees(GOLD, PREDICTED, CUTS, FORMS[:-1])

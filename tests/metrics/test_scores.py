@@ -6,14 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import conlleval
+from turbotag.corpus.reader import Column
 from turbotag.metrics import spans, tags
 from turbotag.models.gold import Layout
 from turbotag.models.tag_comparison import evaluate_files
 from turbotag.report.tables import percent, score_table
 
 
-def ids(strings, sequence):
-    return np.array([strings.index(s) for s in sequence])
+def column(strings, sequence):
+    return Column(strings, np.array([strings.index(s) for s in sequence]))
 
 
 def test_span_score_by_hand():
@@ -21,12 +22,12 @@ def test_span_score_by_hand():
     predicted = ["B-A", "I-A", "O", "I-A", "B-B"]
     names = sorted(set(gold) | set(predicted))
     cuts = np.array([0, 3, 5])
-    s = spans.score(names, ids(names, gold), names, ids(names, predicted), cuts)
+    s = spans.score(column(names, gold), column(names, predicted), cuts)
     assert (s.total.gold, s.total.predicted, s.total.correct) == (2, 3, 1)
     assert s.total.f1 == pytest.approx(2 * (1 / 3) * 0.5 / (1 / 3 + 0.5))
     assert (s.tokens, s.right_tokens, s.sentences, s.right_sentences) == (5, 3, 2, 1)
     assert (s.types["A"].gold, s.types["A"].predicted, s.types["B"].correct) == (1, 2, 0)
-    strict = spans.score(names, ids(names, gold), names, ids(names, predicted), cuts, strict=True)
+    strict = spans.score(column(names, gold), column(names, predicted), cuts, strict=True)
     assert strict.total.predicted == 2
     assert "strict" in strict.convention
     assert "conlleval" in s.convention
@@ -37,7 +38,7 @@ def compare_strictly(gold, predicted):
     gold, predicted = gold.split(), predicted.split()
     names = sorted(set(gold) | set(predicted))
     cuts = np.array([0, len(gold)])
-    s = spans.score(names, ids(names, gold), names, ids(names, predicted), cuts, strict=True)
+    s = spans.score(column(names, gold), column(names, predicted), cuts, strict=True)
     return (s.total.gold, s.total.predicted, s.total.correct), s.convention
 
 
@@ -58,16 +59,17 @@ def test_strict_is_strict_in_the_scheme_of_the_gold_tags():
 
 
 def test_different_label_lists_and_schemes():
-    gold, predicted = ["B-A", "I-A", "O"], ["S-A", "O", "S-B"]
-    s = spans.score(gold, np.array([0, 2]), predicted, np.array([0, 2]), np.array([0, 2]))
+    gold = column(["B-A", "I-A", "O"], ["B-A", "O"])
+    predicted = column(["S-A", "O", "S-B"], ["S-A", "S-B"])
+    s = spans.score(gold, predicted, np.array([0, 2]))
     assert (s.total.correct, s.total.predicted) == (1, 2)
-    assert spans.score(["NN"], np.array([0]), ["NN"], np.array([0]), np.array([0, 1])) is None
+    nouns = column(["NN"], ["NN"])
+    assert spans.score(nouns, nouns, np.array([0, 1])) is None
 
 
 def test_tag_score():
-    s = tags.score_tags(
-        ["N", "V"], np.array([0, 1, 1]), ["V", "X"], np.array([0, 0, 1]), np.array([0, 3])
-    )
+    gold, predicted = column(["N", "V"], "NVV"), column(["V", "X"], "VVX")
+    s = tags.score_tags(gold, predicted, np.array([0, 3]))
     assert s.accuracy == pytest.approx(1 / 3)
     assert s.types["V"].as_dict()["precision"] == pytest.approx(0.5)
     assert s.types["X"].gold == 0
@@ -126,8 +128,8 @@ def test_a_third_decimal_of_5():
 
 def test_attributes_are_counted_by_name():
     gold, predicted = ["_", "Case=Nom|Number=Sing", "Case=Acc"], ["Case=Nom", "_", "Case=Acc|X=y"]
-    ids, sentences = np.array([0, 1, 1, 2]), np.array([0, 2, 4])
-    found = tags.score_tags(gold, ids, predicted, np.array([1, 0, 2, 2]), sentences)
+    columns = Column(gold, np.array([0, 1, 1, 2])), Column(predicted, np.array([1, 0, 2, 2]))
+    found = tags.score_tags(*columns, np.array([0, 2, 4]))
     assert (found.right_tokens, found.tokens) == (1, 4)  # whole values
     counts = {name: (c.gold, c.predicted, c.correct) for name, c in found.types.items()}
     assert counts == {"Case": (3, 3, 2), "Number": (2, 0, 0), "X": (0, 2, 0)}
@@ -136,6 +138,7 @@ def test_attributes_are_counted_by_name():
 
 def test_more_values_than_a_table_can_show():
     many = [str(n) for n in range(400)]
-    found = tags.score_tags(many, np.arange(400), many, np.arange(400), np.array([0, 400]))
+    values = Column(many, np.arange(400))
+    found = tags.score_tags(values, values, np.array([0, 400]))
     assert found.accuracy == 1.0
     assert found.types == {}

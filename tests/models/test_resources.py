@@ -78,15 +78,14 @@ def test_a_parser_keeps_its_clusters(parser):
 
 
 def test_training_goes_on_with_the_same_clusters(tagger, parser, files, tmp_path):
-    none = {"clusters": {}, "gazetteers": {}}
     other = tmp_path / "other.tsv"
     other.write_text("the\t01\n")
     for (options, path, old), run in ((tagger, train), (parser, train_parser)):
-        asked = replace(options, init=path, **none)
+        asked = replace(options, init=path, resources={})
         model, _ = run(asked, str(tmp_path / "next"))
         assert model.header["clusters"] == ["en"]
         assert model.header["gazetteers"] == ["name"]
         assert model.resources[1].same(old.resources[1])
         with pytest.raises(UsageError, match="--init has other clusters 'en'"):
-            run(replace(asked, clusters={"en": str(other)}), str(tmp_path / "next"))
-        run(replace(asked, clusters={"more": str(other)}), str(tmp_path / "next"))
+            run(replace(asked, resources={"clusters": {"en": str(other)}}), str(tmp_path / "next"))
+        run(replace(asked, resources={"clusters": {"more": str(other)}}), str(tmp_path / "next"))

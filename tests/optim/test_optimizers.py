@@ -8,7 +8,13 @@ from scipy.optimize import minimize
 
 from tests import problems
 from tests.oracles import random_mask
-from tests.problems import block_step, chain_problem, optimum
+from tests.problems import (
+    chain_problem,
+    check_delayed_steps,
+    check_every_step,
+    check_first_epoch,
+    optimum,
+)
 from turbotag.errors import UsageError
 from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.certificate import NegativeGapError, certify_primal, check_gap
@@ -56,24 +62,9 @@ def test_sdca_of_a_masked_chain(order):
 @pytest.mark.parametrize("sampling", SCHEMES)
 @pytest.mark.parametrize("dual", ["compact", "exact"])
 def test_running_dual_and_gaps_at_every_step(sampling, dual):
-    """Each step raises the dual by what it says, no gap is negative, W stays w(alpha)."""
     problem = chain_problem(beta=2.0, gamma=0.5)
     opt = SDCA(problem, LAM, rng(), dual=dual, sampling=sampling)
-    for _ in range(4):
-        before = opt.dual
-        opt.epoch()
-        assert opt.dual >= before - 1e-12
-        running = opt.dual
-        certificate = opt.certify()
-        assert certificate.gap >= -1e-9
-        assert certificate.dual == pytest.approx(running, abs=1e-10)
-        W = opt.W.copy()
-        opt.finish()
-        np.testing.assert_allclose(opt.W, W, atol=1e-10)
-        for i in range(problem.n):
-            gap, gain = block_step(opt, i)
-            assert gap >= -1e-9
-            assert gain >= -1e-12
+    check_every_step(opt)
 
 
 def test_hinge_loss_is_block_coordinate_frank_wolfe():
@@ -87,15 +78,7 @@ def test_hinge_loss_is_block_coordinate_frank_wolfe():
 
 @pytest.mark.parametrize(("beta", "gamma"), [*SMOOTH, (math.inf, 1.0)])
 def test_first_epoch_of_compact_sdca_is_an_epoch_of_dca(beta, gamma):
-    problem = chain_problem(beta=beta, gamma=gamma)
-    sdca, dca = SDCA(problem, LAM, rng()), DCA(problem, LAM, rng())
-    sdca.rng.random((problem.n, 2))  # sdca draws its samples before its permutation
-    state = sdca.rng.bit_generator.state
-    sdca.rng = rng()
-    dca.rng.bit_generator.state = state
-    sdca.epoch()
-    dca.epoch()
-    np.testing.assert_allclose(sdca.W, dca.W, atol=1e-12)
+    check_first_epoch(chain_problem(beta=beta, gamma=gamma), LAM)
 
 
 def test_dca_on_the_hinge_is_one_best_mira():
@@ -308,26 +291,7 @@ def test_sgd_follows_its_definition():
 
 
 def test_delayed_steps_of_sag_equal_dense_ones():
-    problem = chain_problem(n_attributes=30)
-    opt = algorithm("sag")(problem, LAM, rng())
-    W, total, memory = np.zeros(problem.shape), np.zeros(problem.shape), {}
-    order = []
-    original = opt._step
-
-    def spy(i):
-        order.append(i)
-        original(i)
-        alpha = opt._step_size()
-        _, _, nu = problem.oracle(i, W)
-        g = nu - problem.gold(i)
-        problem.add(i, g - memory.get(i, 0.0 * g), 1.0, total)
-        memory[i] = g.copy()
-        W[:] = (1 - alpha * LAM) * W - alpha / len(memory) * total
-
-    opt._step = spy
-    for _ in range(3):
-        opt.epoch()
-    np.testing.assert_allclose(opt.weights(), W, atol=1e-10)
+    check_delayed_steps(chain_problem(n_attributes=30), LAM)
 
 
 def test_the_loss_of_a_problem_cannot_be_changed():

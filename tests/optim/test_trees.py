@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from tests.arc_problems import arc_problem
-from tests.problems import block_step, optimum
+from tests.problems import check_delayed_steps, check_every_step, check_first_epoch, optimum
 from turbotag.errors import UsageError
 from turbotag.optim.algorithms import ALGORITHMS, algorithm
 from turbotag.optim.base import serves
-from turbotag.optim.dca import DCA
 from turbotag.optim.egr import EGR
 from turbotag.optim.run import Limits, Saving, run
 from turbotag.optim.sdca import SCHEMES, SDCA
@@ -76,24 +75,9 @@ def test_roots_and_pruning(single_root, pruned):
 @decoders
 @pytest.mark.parametrize("sampling", SCHEMES)
 def test_running_dual_and_gaps_at_every_step(sampling, decoder):
-    """Each step raises the dual by what it says, no gap is negative, W stays w(alpha)."""
     problem = arc_problem(2, 12, 2.0, 0.5, decoder)
     opt = SDCA(problem, LAM, rng(), sampling=sampling)
-    for _ in range(4):
-        before = opt.dual
-        opt.epoch()
-        assert opt.dual >= before - 1e-12
-        running = opt.dual
-        certificate = opt.certify()
-        assert certificate.gap >= -1e-9
-        assert certificate.dual == pytest.approx(running, abs=1e-10)
-        W = opt.W.copy()
-        opt.finish()
-        np.testing.assert_allclose(opt.W, W, atol=1e-10)
-        for i in range(problem.n):
-            gap, gain = block_step(opt, i)
-            assert gap >= -1e-9
-            assert gain >= -1e-12
+    check_every_step(opt)
 
 
 @decoders
@@ -187,36 +171,11 @@ def test_k_best_mira_satisfies_or_pays_for_its_constraints(decoder):
 @decoders
 @pytest.mark.parametrize(("beta", "gamma"), [*SMOOTH, (math.inf, 1.0)])
 def test_first_epoch_of_compact_sdca_is_an_epoch_of_dca(beta, gamma, decoder):
-    problem = arc_problem(8, 12, beta, gamma, decoder)
-    sdca, dca = SDCA(problem, LAM, rng()), DCA(problem, LAM, rng())
-    sdca.rng.random((problem.n, 2))  # sdca draws its samples before its permutation
-    state = sdca.rng.bit_generator.state
-    sdca.rng = rng()
-    dca.rng.bit_generator.state = state
-    sdca.epoch()
-    dca.epoch()
-    np.testing.assert_allclose(sdca.W, dca.W, atol=1e-12)
+    check_first_epoch(arc_problem(8, 12, beta, gamma, decoder), LAM)
 
 
 def test_delayed_steps_of_sag_equal_dense_ones():
-    problem = arc_problem(9, n_rows=60)
-    opt = algorithm("sag")(problem, LAM, rng())
-    W, total, memory = np.zeros(problem.shape), np.zeros(problem.shape), {}
-    original = opt._step
-
-    def spy(i):
-        original(i)
-        alpha = opt._step_size()
-        _, _, nu = problem.oracle(i, W)
-        g = nu - problem.gold(i)
-        problem.add(i, g - memory.get(i, 0.0 * g), 1.0, total)
-        memory[i] = g.copy()
-        W[:] = (1 - alpha * LAM) * W - alpha / len(memory) * total
-
-    opt._step = spy
-    for _ in range(3):
-        opt.epoch()
-    np.testing.assert_allclose(opt.weights(), W, atol=1e-10)
+    check_delayed_steps(arc_problem(9, n_rows=60), LAM)
 
 
 @decoders

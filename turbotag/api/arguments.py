@@ -1,7 +1,7 @@
-"""What Tagger and Parser take by name, for editors and type checkers, and for `help`.
+"""The options of Tagger and Parser, for editors and type checkers, and for `help`.
 
-Options are read and checked in training/options; here are their types alone. Parameters of an
-algorithm are declared by the optimizer (optim/base.Param), and are taken by name too.
+training/options reads and checks options; here are only their types. Parameters of an algorithm are
+declared by the optimizer (optim/base.Param), and are taken by name too.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypedDict
 
+from turbotag.features.declared import OPTIONS as RESOURCES
+
 
 class Arguments(TypedDict, total=False):
-    """What every model can be told."""
+    """Options of every model."""
 
     template: str | None
     gazetteers: dict[str, str] | None
@@ -37,7 +39,7 @@ class Arguments(TypedDict, total=False):
 
 
 class TaggerArguments(Arguments, total=False):
-    """What a tagger can be told."""
+    """Options of a tagger."""
 
     label_cost: dict[str, float] | None
     scheme: str | None
@@ -49,7 +51,7 @@ class TaggerArguments(Arguments, total=False):
 
 
 class ParserArguments(Arguments, total=False):
-    """What a parser can be told."""
+    """Options of a parser."""
 
     decoder: str | None
     multi_root: bool | None
@@ -68,14 +70,15 @@ class ParserArguments(Arguments, total=False):
 
 
 def signature(arguments: Any, **first: Any) -> inspect.Signature:
-    """How a class is called that takes `arguments` and any parameters of an algorithm by name;
-    first: what it takes by place, with the default."""
+    """The signature of a class that takes `arguments`, and any parameters of an algorithm, by name.
+    first: what it takes by position, with defaults."""
     plain, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     found = [
         inspect.Parameter(name, plain, default=value, annotation=type(value).__name__)
         for name, value in first.items()
     ]
-    for name, kind in arguments.__annotations__.items():
+    kinds = dict.fromkeys(RESOURCES, "dict[str, str] | None") | arguments.__annotations__
+    for name, kind in kinds.items():
         kind = getattr(kind, "__forward_arg__", kind)
         found.append(inspect.Parameter(name, by_name, default=None, annotation=kind))
     rest = inspect.Parameter("parameters", inspect.Parameter.VAR_KEYWORD, annotation="Any")

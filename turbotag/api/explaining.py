@@ -1,4 +1,4 @@
-"""Why words of a document have what they have."""
+"""Explanations of the annotation of a document."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def explain(
     """Why a word of a document has its tags, its head and its label, one explanation for each.
 
     word: a token of the document, or its number in `doc.tokens`; against: a tag, a label or the
-    number of a head to compare with in place of the next best, which leaves only explanations of
-    what can have that value; nlp: what made the document, if it was pickled since.
+    number of a head to compare with, instead of the next best one; then only what can have that
+    value is explained; nlp: the pipeline that made the document, if the document was pickled since.
     """
     model = doc.pipeline if nlp is None else nlp.pipeline
     if model is None:

@@ -20,7 +20,7 @@ from turbotag.training.options import options_for
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Words = Sequence[Any]  # of a sentence: see Parser
+Words = Sequence[Any]  # the tokens of a sentence: see Parser
 Tree = Sequence[tuple[int, str]]  # head (0 is the root, 1 the first word) and label of each word
 
 
@@ -51,15 +51,16 @@ class Parser(Trained):
     @overload
     def __init__(self, **options: Any) -> None: ...
     def __init__(self, **options: Any) -> None:
-        """Options are those of `turbotag train --task parse`; None is its default.
+        """Options are those of `turbotag train --task parse`; None is the default.
 
-        template: of arcs, a file; gazetteers, clusters: files of names and of word clusters by
-        name; decoder: which trees there are; multi_root: several words may
-        hang on the root; crossing: what a projective parser does with other trees; labels: False
-        for heads alone; prune: False to score all arcs, heads: how many a word keeps otherwise;
-        min_count: of features of wrong arcs; jackknife, supertags: folds; parts: of second order
-        (cs, gp, as), entropy, rounds, damping, tolerance: their approximation; drop: weights that
-        are left out. The others are those of Tagger.
+        template: a file of arc templates; gazetteers, clusters: files of names and of word
+        clusters, by name; decoder: which trees are summed over and given; multi_root: whether
+        several words may have the root as head; crossing: what a projective parser does with
+        non-projective trees; labels: False for heads only; prune: False to score all arcs; heads:
+        how many heads a word keeps; min_count: how often a feature of wrong arcs must be seen;
+        jackknife, supertags: numbers of folds; parts: second-order parts (cs, gp, as); entropy,
+        rounds, damping, tolerance: their approximation; drop: the share of the largest weight below
+        which weights are left out. All others are those of Tagger.
         """
         self._take("parse", options)
 
@@ -73,7 +74,7 @@ class Parser(Trained):
     ) -> Parser:
         """Train on sentences and their trees.
 
-        dev: sentences and trees that are held out: they choose the best epoch; verbose, log: as in
+        dev: held-out sentences and trees, which choose the best epoch; verbose, log: as in
         `Tagger.fit`.
         """
         settings = options_for(
@@ -99,7 +100,8 @@ class Parser(Trained):
     def predict_marginals(self, sentences: Sequence[Words]) -> list[np.ndarray]:
         """(n+1, n+1) for each sentence: the probability that word h is the head of word m.
 
-        Those of a word's heads sum to 1. A parser with second-order parts gives approximate ones.
+        The probabilities of the heads of a word sum to 1. A parser with second-order parts gives
+        approximate ones.
         """
         if not len(sentences):
             return []

@@ -13,14 +13,15 @@ from turbotag.corpus.reader import Block, from_bytes
 from turbotag.errors import DataError, UsageError
 from turbotag.models import tagger as taggers
 from turbotag.models.gold import Layout
+from turbotag.models.tasks import TASKS
 from turbotag.training import train
-from turbotag.training.options import TAG_TASKS, options_for
+from turbotag.training.options import options_for
 from turbotag.training.tagger import reads_attributes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Tokens = Sequence[lists.Token]  # of a sentence: words, columns or features
+Tokens = Sequence[lists.Token]  # the tokens of a sentence: words, columns or features
 
 
 class Tagger(Trained):
@@ -49,23 +50,24 @@ class Tagger(Trained):
     @overload
     def __init__(self, task: str = "pos", **options: Any) -> None: ...
     def __init__(self, task: str = "pos", **options: Any) -> None:
-        """Options are those of `turbotag train`, whose help explains each; None is its default.
+        """Options are those of `turbotag train`, whose help explains each; None is the default.
 
-        template: a shipped set of templates or a file; gazetteers: files of names by name;
-        clusters: files of word clusters by name; label_cost: what a mistake costs where a label, or
-        one of a type, is right, in a loss with a cost, which is softmax-margin then; scheme: what
-        span tags are trained in (iob1, iob2, iobes); strict: refuse irregular ones;
-        constraints: none, decode or train; order: of the chain, 0, 1 or 2; candidates: labels of
-        a word that the chain runs over, where there are many; compact: small files,
-        and drop: what share of the largest weight they leave out; loss, beta, gamma: the loss;
-        C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
-        max_oracle_calls, max_seconds: when it stops; threads: that compute, shards: that the
-        sentences are dealt to (sdca); keep: with dev, the best epoch or the last;
-        init: a model to go on from; seed; licence: kept in the model; calibration: False
-        leaves probabilities as they are; parameters: of the algorithm, such as sampling of sdca.
+        template: a shipped set of templates or a file; gazetteers, clusters: files of names and of
+        word clusters, by name; label_cost: the cost of a mistake where a label, or a label of a
+        type, is right; the loss is then softmax-margin; scheme: the scheme in which span tags are
+        trained (iob1, iob2, iobes); strict: whether to refuse irregular span tags; constraints:
+        none, decode or train; order: of the chain, 0, 1 or 2; candidates: how many labels of a word
+        the chain runs over, if there are many; compact: whether files are small; drop: the share of
+        the largest weight below which they leave weights out; loss, beta, gamma: the loss; C:
+        regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
+        max_oracle_calls, max_seconds: when it stops; threads: how many compute; shards: how many
+        the sentences are dealt to (sdca); keep: the best epoch or the last, if there is a dev set;
+        init: a model to go on from; seed: of all randomness; licence: kept in the model;
+        calibration: False leaves probabilities as they are; parameters: those of the algorithm,
+        such as sampling of sdca.
         """
-        if task not in TAG_TASKS:
-            raise UsageError(f"unknown task {task!r}: a Tagger's is one of {', '.join(TAG_TASKS)}")
+        if task not in TASKS:
+            raise UsageError(f"unknown task {task!r}: a Tagger's is one of {', '.join(TASKS)}")
         self._take(task, options)
 
     def fit(
@@ -79,11 +81,11 @@ class Tagger(Trained):
     ) -> Tagger:
         """Train on sentences and the tags of their tokens.
 
-        sample_weight: how often each sentence counts in the loss, 1 by default; 2 is the sentence
-        twice, 0 leaves it out. dev: sentences and tags that are held out: they choose the best
-        epoch; verbose: show what is read and a line for each epoch on standard error, by default
-        on a terminal and in a notebook; log: a file for these lines as JSON, for `turbotag
-        report`. They stay in `history`, too.
+        sample_weight: how often each sentence counts in the loss, 1 by default; 2 counts it twice,
+        0 leaves it out. dev: held-out sentences and tags, which choose the best epoch; verbose:
+        whether to show what is read and a line for each epoch on standard error, by default on a
+        terminal and in a notebook; log: a file for these lines as JSON, for `turbotag report`. They
+        are kept in `history`, too.
         """
         sentences, tags, weights = lists.weighed(sentences, tags, sample_weight)
         data = lists.tagged(sentences, tags)
@@ -137,12 +139,12 @@ class Tagger(Trained):
         _same_kind("this Tagger", model.input_format is not None, data)
         if data.features:
             return from_bytes(data.data, "<memory>", CRFSUITE)
-        names = (*model.naming(data.width), "")  # the last column is the tag's, and empty
+        names = (*model.naming(data.width), "")  # the last column is for the tag, and empty
         return from_bytes(data.data, "<memory>", columns_format(len(names), True, names))
 
 
 def _layout(data: lists.Tagged) -> dict[str, Any]:
-    """The format of sentences and, of words, the names of their columns."""
+    """The format of the sentences and, if they are words, the names of their columns."""
     if data.features:
         return {"format": data.format}
     names = ("word", "pos", "chunk", *(f"col{i}" for i in range(4, data.width + 1)))
@@ -150,7 +152,7 @@ def _layout(data: lists.Tagged) -> dict[str, Any]:
 
 
 def _same_kind(reader: str, features: bool, given: lists.Tagged) -> None:
-    """DataError unless sentences are of the kind, words or features, that something reads."""
+    """DataError unless the sentences are of the kind, words or features, that `reader` reads."""
     kinds = {True: "features (a dict or a list of str for each token)", False: "words"}
     if features != given.features:
         raise DataError(f"{reader} reads {kinds[features]}, but given are {kinds[given.features]}")

@@ -55,7 +55,7 @@ class Trained:
     def _told(
         self, verbose: bool | None, log: str | None
     ) -> Iterator[tuple[Trace, Callable[[str], None]]]:
-        """What a training tells: (its table, its other lines). Warnings are told in any case."""
+        """What a training reports: (its table, its other lines). Warnings are always reported."""
         shown = _watched() if verbose is None else verbose
 
         def say(line: str) -> None:

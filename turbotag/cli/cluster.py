@@ -17,19 +17,24 @@ from turbotag.cli.common import FORMATS, announce_compilation, say
 @click.option(
     "--vectors",
     is_flag=True,
-    help="FILE has vectors (GloVe, word2vec): cut them in two, repeatedly.",
+    help="FILE has vectors (GloVe, word2vec), which are split in two repeatedly.",
 )
 @click.option("--levels", type=int, help="With --vectors, the length of a path.  [default: 12]")
 @click.option("--min-count", type=int, help="Words seen less often are left out.  [default: 3]")
 @click.option("--lower", is_flag=True, default=None, help="Take words in lower case.")
 @click.option(
-    "--passes", type=int, help="Over all words, unless hardly any changes its class.  [default: 30]"
+    "--passes",
+    type=int,
+    help="Passes over all words at most; fewer if hardly any word changes its class.  [default:"
+    " 30]",
 )
-@click.option("--threads", type=int, help="The result does not depend on them.  [default: 1]")
+@click.option(
+    "--threads", type=int, help="Number of threads; the result does not depend on it.  [default: 1]"
+)
 @click.option(
     "--format",
     type=click.Choice([*FORMATS, "raw"]),
-    help="Of the text; by default it is told from the content.",
+    help="Format of the text; by default it is told from the content.",
 )
 def command(
     files: tuple[str, ...], output: str, vectors: bool, levels: int | None, **text: Any

@@ -61,7 +61,8 @@ parting: list[Callable[[], str]] = []  # what to add when a signal ends the comm
 
 
 def say(line: str) -> None:
-    """A message for the user, on stderr; if nobody reads it any more, work goes on in silence."""
+    """Show a message to the user, on stderr. If nobody reads stderr any more, work goes on in
+    silence."""
     try:
         click.echo(line, err=True)
     except BrokenPipeError:
@@ -69,12 +70,12 @@ def say(line: str) -> None:
 
 
 def announce_compilation() -> None:
-    """Say so when kernels have to be compiled, as in the first run after installation."""
+    """Tell the user when kernels have to be compiled, as in the first run after installation."""
     kernels.tell(say)
 
 
 def names(text: str | None, option: str = "--columns") -> tuple[str, ...] | None:
-    """A comma-separated list of names, of columns unless told otherwise."""
+    """A comma-separated list of names, by default of columns."""
     found = tuple(n.strip() for n in text.split(",")) if text else None
     if found and len(set(found)) < len(found):
         raise click.UsageError(f"{option} has a name twice: {text}")

@@ -45,9 +45,9 @@ class Asked:
 @click.option(
     "--task",
     type=click.Choice(["tags", "parse", "all"]),
-    help="What to compare: tags; trees; or all that is in CoNLL-U, from tokens to trees, where the "
-    "words need not be the same. By default it is what the model predicts, or of two files the "
-    "tags if their words are the same, and all if not.",
+    help="What to compare: tags, trees (parse), or all that CoNLL-U has, from tokens to trees "
+    "(all), where words may differ. By default it is what the model predicts; for two "
+    "files, tags if their words are the same, and otherwise all.",
 )
 @click.option(
     "--raw",
@@ -60,8 +60,8 @@ class Asked:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Count only spans whose tags all fit the scheme of GOLD (IOB1, IOB2 or IOBES); default is "
-    "conlleval's way, by which a tag that does not fit opens a span.",
+    help="Count only spans whose tags all fit the scheme of GOLD (IOB1, IOB2 or IOBES). By "
+    "default spans are counted as conlleval does: a tag that does not fit opens a span.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON.")
 @click.option(

@@ -20,8 +20,8 @@ from turbotag.cli.common import MODEL, announce_compilation
 @click.option(
     "--data",
     metavar="FILE",
-    help="Show the heaviest features of this file: parsers and compact taggers have no names of "
-    "their own.",
+    help="Show the heaviest features that occur in this file. Parsers and compact taggers need "
+    "it, because their files have no names of features.",
 )
 @click.option(
     "--templates",

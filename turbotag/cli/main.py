@@ -118,8 +118,8 @@ def _on_signals(handler: Any) -> None:
 def _stop(number: int, frame: object) -> None:
     """Ctrl-C or SIGTERM: end here and now, unless a training has something to save first.
 
-    An exception would wait for worker threads, and is lost if it is raised in a callback or in one
-    of the imports and caches that go on without what they cannot load.
+    An exception would wait for worker threads. It would also be lost if it were raised in a
+    callback, or inside an import or a cache that ignores errors.
     """
     if pending.ask(number):
         again = "Ctrl-C again" if number == signal.SIGINT else "another signal"
@@ -129,8 +129,8 @@ def _stop(number: int, frame: object) -> None:
 
 
 def _end(number: int) -> None:
-    """End this process for a signal, with a sentence that tells what became of its work, and
-    without temporary files."""
+    """End this process because of a signal, with a sentence on what became of its work, and without
+    temporary files."""
     _on_signals(signal.SIG_IGN)
     try:
         store = sys.modules.get("turbotag.storage.store")
@@ -147,7 +147,7 @@ def _word(number: int) -> str:
 
 
 def _last_words(line: str) -> None:
-    """A message from a signal's handler, which must not meet the streams' own locks."""
+    """A message from the handler of a signal, which must not wait for the locks of streams."""
     with contextlib.suppress(OSError):
         os.write(2, f"{chr(10) if os.isatty(2) else ''}turbotag: {line}\n".encode())
 

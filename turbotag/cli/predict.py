@@ -61,14 +61,14 @@ class Asked:
 @click.option(
     "--output-dir",
     metavar="FOLDER",
-    help="Write a file for each FILE into this folder; FILE may then be several, and folders. The "
-    "names stay, but for their endings where the format is another.",
+    help="Write one file for each FILE into this folder. Several files and folders may then be "
+    "given. Names stay the same, except for the ending if the format is another.",
 )
 @click.option(
     "--to",
     type=click.Choice(FORMATS),
-    help="Format of the output, by default that of the input, or CoNLL-U of running text. json has "
-    "a line for each sentence, spans one for each entity or chunk.",
+    help="Format of the output, by default that of the input, and CoNLL-U for running text. "
+    "json has a line for each sentence, spans a line for each entity or chunk.",
 )
 @click.option(
     "--format",
@@ -84,9 +84,9 @@ class Asked:
     type=click.Choice(["viterbi", "posterior", "map"]),
     default="viterbi",
     show_default=True,
-    help="The most probable answer, or the one with the fewest expected errors, which is all that "
-    "there is with second-order parts, but for map: the tree with the largest score by dual "
-    "decomposition, and how often it is proven to be that.",
+    help="viterbi gives the most probable answer, posterior the one with the fewest expected "
+    "errors. A parser with second-order parts has posterior, and map: the tree with the "
+    "largest score by dual decomposition; it is reported how often that is proven.",
 )
 @click.option(
     "--marginals",
@@ -104,7 +104,7 @@ class Asked:
 @click.option(
     "--keep-tags",
     is_flag=True,
-    help="A pipeline leaves the parts of speech of a CoNLL-U file as they are.",
+    help="Let a pipeline keep the parts of speech that a CoNLL-U file has.",
 )
 @click.option("--draw", metavar="FILE", help="Also draw trees and entities into this HTML file.")
 @click.option(
@@ -235,14 +235,15 @@ def _predict(model: Any, file: str, output: str | None, what: Any, asked: Asked)
 
 
 def packed(out: IO[bytes]) -> IO[bytes]:
-    """What packs all that is written to it into `out`, the same bytes at any time of the day."""
+    """A file that packs all that is written to it into `out`; the bytes do not depend on the time
+    of day."""
     import gzip
 
     return cast(IO[bytes], gzip.GzipFile("", "wb", 6, out, mtime=0))
 
 
 class Tee(io.BytesIO):
-    """Remembers CoNLL-U that is written, and writes it on."""
+    """Remembers the CoNLL-U that is written, and passes it on."""
 
     def __init__(self, out: IO[bytes], name: str):
         super().__init__()
@@ -263,7 +264,7 @@ class Tee(io.BytesIO):
 
 @contextlib.contextmanager
 def progress_bar(to_file: bool) -> Iterator[Callable[[int], object] | None]:
-    """A bar on stderr, if a person is looking and the tags themselves do not go to the screen."""
+    """A progress bar on stderr, if a person is watching and the tags do not go to the screen."""
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield None
         return

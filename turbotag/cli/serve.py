@@ -14,20 +14,21 @@ from turbotag.cli.common import MODEL, announce_compilation, say
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen at; the default is reached from this machine alone. There is no "
-    "password: put a server that has one in front of any other.",
+    help="Address to listen at; the default can only be reached from this machine. There is no "
+    "password: for any other address, put a server that asks for one in front.",
 )
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
-    help="Requests that are worked on at a time [the number of cores].",
+    help="Number of requests that are worked on at the same time [the number of cores].",
 )
 @click.option(
     "--waiting",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Requests that may wait for a thread; others are told to come again.",
+    help="Number of requests that may wait for a thread; further ones are refused and told to "
+    "try again.",
 )
 @click.option(
     "--max-size",
@@ -43,7 +44,7 @@ from turbotag.cli.common import MODEL, announce_compilation, say
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Longest work on a request.",
+    help="Longest time for one request, in seconds.",
 )
 def command(
     models: tuple[str, ...],

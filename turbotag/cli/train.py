@@ -12,10 +12,13 @@ import click
 from click.core import ParameterSource
 
 from turbotag.cli.common import announce_compilation, format_option, names, pairs, parting, say
+from turbotag.features.declared import KINDS
 from turbotag.losses import DIFFERENCES, NAMES
+from turbotag.models.tasks import ALL_TASKS
 from turbotag.optim.algorithms import ALGORITHMS, describe, parameters
 
-OPTIONS = {"no_labels": "labels", "no_prune": "prune", "gazetteer": "gazetteers"}
+OPTIONS = {"no_labels": "labels", "no_prune": "prune"}
+OPTIONS |= {kind.flag: kind.option for kind in KINDS}
 
 
 def parameter_options(command: Any) -> Any:
@@ -29,6 +32,14 @@ def parameter_options(command: Any) -> Any:
         text = "; ".join(f"{', '.join(who)}: {words}" for words, who in by_words.items()) + "."
         flag = {"is_flag": True} if kind is bool else {"type": kind}
         command = click.option(f"--{name}", default=None, help=text, **flag)(command)
+    return command
+
+
+def resource_options(command: Any) -> Any:
+    """An option for each kind of resource that is declared."""
+    for kind in reversed(KINDS):
+        names = f"--{kind.flag}", kind.flag
+        command = click.option(*names, multiple=True, metavar="NAME=FILE", help=kind.help)(command)
     return command
 
 
@@ -49,10 +60,11 @@ class _Train(click.Command):
 @click.option(
     "--task",
     required=True,
-    type=click.Choice(["ner", "pos", "chunk", "morph", "lemma", "parse", "tokenize", "pipeline"]),
-    help="What the tags are: morph are those of FEATS, lemma are edit scripts of forms, both in "
-    "CoNLL-U; parse trains a dependency parser, tokenize what cuts running text into sentences, "
-    "tokens and words; pipeline trains all of these from one treebank into one file.",
+    type=click.Choice(ALL_TASKS),
+    help="What to train: a tagger of entities (ner), parts of speech (pos), chunks (chunk), "
+    "morphology (morph, the FEATS of CoNLL-U) or lemmas (lemma); a dependency parser "
+    "(parse); a tokenizer, which cuts running text into sentences, tokens and words "
+    "(tokenize); or all of these from one treebank into one file (pipeline).",
 )
 @click.option(
     "--train", required=True, metavar="FILE", help="Training data; .gz and - are read too."
@@ -64,41 +76,31 @@ class _Train(click.Command):
 @click.option(
     "--target",
     metavar="NAME",
-    help="Column with the tags, by name or number; by default the last one, chunk for --task chunk "
-    "if there is one; in CoNLL-U upos, feats for --task morph, lemma for --task lemma.",
+    help="Column with the tags, by name or number. By default it is the last column, or for "
+    "--task chunk the column chunk if there is one; in CoNLL-U it is upos, for --task "
+    "morph feats, for --task lemma lemma.",
 )
 @click.option(
     "--template",
     metavar="NAME|FILE",
-    help="Feature templates: a shipped set (ner, pos, chunk, morph, lemma, conll2000, attributes, "
-    "attributes-bias; parse; tokenize, tokenize-letters) or a file; by default the task's, "
-    "'attributes' for a CRFsuite file.",
+    help="Feature templates: a shipped set (ner, pos, chunk, morph, lemma, conll2000, "
+    "attributes, attributes-bias; parse; tokenize, tokenize-letters) or a file. By default"
+    " the set of the task, or 'attributes' for a CRFsuite file.",
 )
-@click.option(
-    "--gazetteer",
-    "gazetteer",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="A list of names, one a line; templates use it as gaz. Repeatable.",
-)
-@click.option(
-    "--clusters",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="Word clusters, a word, a tab and a path of 0 and 1 on each line, as `turbotag cluster` "
-    "makes them; templates use them as cluster, cluster4, cluster10. Repeatable.",
-)
+@resource_options
 @click.option(
     "--label-cost",
     multiple=True,
     metavar="LABEL=COST",
-    help="What a mistake costs where this label is right, beside 1 for others: B-ORG=3, or ORG=3 "
-    "for all tags of a type. In the loss, which is softmax-margin then. Repeatable.",
+    help="The cost of a mistake where this label is right; other labels have 1. B-ORG=3 is for "
+    "one tag, ORG=3 for all tags of a type. The cost is part of the loss, which is then "
+    "softmax-margin. Repeatable.",
 )
 @click.option(
     "--scheme",
     type=click.Choice(["iob1", "iob2", "iobes"]),
-    help="Convert span tags to this scheme for training; predictions come out in the file's own.",
+    help="Convert span tags to this scheme for training. Predictions are written in the scheme "
+    "of the file.",
 )
 @click.option(
     "--strict",
@@ -120,17 +122,17 @@ class _Train(click.Command):
     "--candidates",
     type=int,
     metavar="N",
-    help="At most so many labels a word, which a model of order 0 finds likely; the chain runs "
-    "over these, and weights are those of features and labels that meet; 0 takes all labels "
-    "[8 if there are more than 100].",
+    help="Keep at most this many labels for each word, those that a model of order 0 finds "
+    "likely. The chain runs over these, and only features and labels that meet have "
+    "weights. 0 takes all labels [12 if there are more than 100 labels].",
 )
 @click.option(
     "--loss",
     type=click.Choice([*NAMES, *DIFFERENCES]),
-    help="A member of the loss family; --beta and --gamma choose any other. ramp and risk are svm "
-    "and softmax-margin less the loss without cost: not convex, robust to wrong tags, by "
-    "concave-convex rounds "
-    "[crf; parse: softmax-margin with gamma 3].",
+    help="A named loss; --beta and --gamma choose any other member of the family. ramp and risk"
+    " are svm and softmax-margin minus the loss without cost: they are not convex, robust "
+    "to wrong tags, and trained by concave-convex rounds [crf; parse, morph: "
+    "softmax-margin with gamma 3].",
 )
 @click.option(
     "--beta", type=float, help="Inverse temperature of the loss, above 0; 'inf' is legal."
@@ -146,8 +148,8 @@ class _Train(click.Command):
 @click.option(
     "--algorithm",
     type=click.Choice(list(ALGORITHMS)),
-    help="sdca runs to a certified optimum; dca is online, averaged, and fast to a good model "
-    "[sdca].",
+    help="The optimizer. sdca runs to a certified optimum; dca is online, averages its weights,"
+    " and soon has a good model [sdca].",
 )
 @click.option(
     "--help-params",
@@ -171,84 +173,95 @@ class _Train(click.Command):
 @click.option(
     "--keep",
     type=click.Choice(["best", "last"]),
-    help="--dev: which epoch the model is of: the one with the best dev score, or the last [best; "
-    "parse by sdca and tokenize: last, which has the certified gap].",
+    help="With --dev: which epoch the model is taken from, the one with the best dev score or "
+    "the last [best; parse by sdca, tokenize, morph and lemma: last, which has the "
+    "certified gap].",
 )
-@click.option("--max-oracle-calls", type=int, help="Stop after this many inferences (a stage).")
-@click.option("--max-seconds", type=float, help="Stop after this long (a stage).")
+@click.option("--max-oracle-calls", type=int, help="Stop a stage after this many inferences.")
+@click.option("--max-seconds", type=float, help="Stop a stage after this many seconds.")
 @click.option(
     "--threads",
     type=int,
     help="Compute with this many threads [1]. Folds (--jackknife, --supertags, pipeline) are "
-    "trained at the same time, which changes no bit; for sdca, sentences are dealt to shards.",
+    "trained at the same time, with the same result; for sdca, sentences are dealt to "
+    "shards.",
 )
 @click.option(
     "--shards",
     type=int,
-    help="sdca: deal the sentences to this many shards, whose steps are made at the same time and "
-    "then added [one for each thread; pipeline: 1]. The model depends on the shards, never on the "
-    "threads.",
+    help="sdca: deal the sentences to this many shards. Shards make their steps at the same "
+    "time, and the changes are added [one for each thread; pipeline: 1]. The model depends"
+    " on the number of shards, never on the number of threads.",
 )
 @click.option(
     "--init",
     metavar="MODEL",
-    help="Go on from another model, by file or name: its features and labels are kept, and the "
-    "regulariser pulls towards its weights in place of 0 (docs/howto/continue.md).",
+    help="Go on from another model, given by file or name. Its features and labels are kept, "
+    "and the regulariser pulls towards its weights instead of 0 (docs/howto/continue.md).",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all randomness.")
 @click.option(
     "--decoder",
     type=click.Choice(["auto", "nonprojective", "projective", "projective-decoding"]),
-    help="parse: which trees are summed over and given: all, projective ones, or all and then the "
-    "best projective one; auto takes projective trees where hardly any arcs of the training data "
-    "cross [auto].",
+    help="parse: which trees are summed over in training and given in prediction: all trees, "
+    "projective trees, or sums over all and the best projective tree. auto takes "
+    "projective trees if hardly any arcs of the training data cross [auto].",
 )
 @click.option(
-    "--multi-root", is_flag=True, default=None, help="parse: let several words hang on the root."
+    "--multi-root",
+    is_flag=True,
+    default=None,
+    help="parse: let several words have the root as head.",
 )
 @click.option(
     "--crossing",
     type=click.Choice(["lift", "skip"]),
-    help="parse: what a projective decoder does with sentences that are not: lift the arcs that "
-    "cross (Nivre and Nilsson 2005), or leave them out [lift].",
+    help="parse: what a projective decoder does with non-projective sentences: lift the arcs "
+    "that cross (Nivre and Nilsson 2005), or skip the sentences [lift].",
 )
 @click.option("--no-labels", is_flag=True, help="parse: heads only.")
 @click.option(
-    "--no-prune", is_flag=True, help="parse: score all arcs, not those that a small model leaves."
+    "--no-prune",
+    is_flag=True,
+    help="parse: score all arcs, not only those that a small model leaves.",
 )
 @click.option(
     "--parts",
     metavar="LIST",
-    help="parse: second-order parts, of cs (consecutive siblings), gp (grandparents) and as (all "
-    "siblings), such as cs,gp; by default arcs alone.",
+    help="parse: second-order parts: a list of cs (consecutive siblings), gp (grandparents) and"
+    " as (all siblings), such as cs,gp; by default only arcs.",
 )
 @click.option(
     "--entropy",
     type=click.Choice(["convex", "bethe"]),
-    help="--parts: what stands for log Z: a convex upper bound, so that no loss is negative, or "
-    "Bethe's, by loopy belief propagation (Smith and Eisner 2008) [convex].",
+    help="With --parts: the approximation of log Z: a convex upper bound, with which no loss is"
+    " negative, or Bethe's, by loopy belief propagation (Smith and Eisner 2008) [convex].",
 )
-@click.option("--rounds", type=int, help="--parts: rounds of messages [convex 8, bethe 30].")
+@click.option("--rounds", type=int, help="With --parts: rounds of messages [convex 8, bethe 30].")
 @click.option(
-    "--damping", type=float, help="--parts: how much of old messages stays [0.5, bethe 0.3]."
+    "--damping",
+    type=float,
+    help="With --parts: the share of old messages that is kept [0.5, bethe 0.3].",
 )
 @click.option(
     "--tolerance",
     type=float,
-    help="--parts: end the rounds when beliefs change or differ by no more [1e-4, bethe 1e-3].",
+    help="With --parts: end the rounds when beliefs change or differ by at most this [1e-4, "
+    "bethe 1e-3].",
 )
 @click.option(
     "--min-count",
     type=int,
-    help="parse: features of wrong arcs get a weight if they are on at least this many candidate "
-    "arcs; 0 takes those of gold arcs only [4]. tokenize: features seen less often get none [2].",
+    help="parse: features of wrong arcs get a weight if at least this many candidate arcs have "
+    "them; 0 takes only features of gold arcs [4]. tokenize: features seen less often get "
+    "no weight [2].",
 )
 @click.option(
     "--by-letter/--by-word",
     "by_letter",
     default=None,
-    help="tokenize: let a token begin at any letter, or only at the edges of runs of letters or "
-    "digits; by default as the training data need it.",
+    help="tokenize: let a token begin at any letter, or only at the edges of runs of letters or"
+    " digits. By default the training data decide.",
 )
 @click.option(
     "--drop",
@@ -260,36 +273,37 @@ class _Train(click.Command):
     "--compact",
     is_flag=True,
     default=None,
-    help="Taggers: write a small model file, with eight-bit weights and no names of features for "
-    "inspect; parsers are always that small.",
+    help="Taggers: write a small model file, with eight-bit weights and without the names of "
+    "features that inspect shows. Files of parsers are always small.",
 )
 @click.option(
     "--jackknife",
     type=int,
     metavar="K",
-    help="parse: train on tags predicted by K-fold taggers, as raw text will have them, without "
-    "lemmas and features; by default tags are those of the file. pipeline: likewise for every "
-    "column; 0 for gold ones [5].",
+    help="parse: train on tags that K-fold taggers predict, as the parser will meet them in raw"
+    " text, without lemmas and features; by default the tags of the file are used. "
+    "pipeline: the same for every column; 0 uses the columns of the file [5].",
 )
 @click.option(
     "--supertags",
     type=int,
     metavar="K",
-    help="parse: guess each word's label and the side of its head first, K-fold in training, and "
-    "let arcs and labels read that: a point more for a quarter of the speed.",
+    help="parse: first guess the label of each word and the side of its head, by K folds in "
+    "training, and let arcs and labels read these guesses: about a point better for a "
+    "quarter of the speed.",
 )
 @click.option(
     "--heads",
     type=int,
     metavar="N",
-    help="parse: how many heads a word keeps at most when arcs are pruned; fewer are faster "
-    "[10; with --parts 8].",
+    help="parse: how many heads a word keeps at most when arcs are pruned; fewer heads are "
+    "faster [10; with --parts 8].",
 )
 @click.option(
     "--no-calibration",
     is_flag=True,
-    help="Leave probabilities as they are: by default they are fitted to --dev or, if there is "
-    "none, to training data that a second model, of a third of it, has not seen.",
+    help="Do not calibrate probabilities. By default they are fitted to --dev or, if there is "
+    "none, to training data that a second model, trained on a third of it, has not seen.",
 )
 @click.option("--ner", metavar="FILE", help="pipeline: a file with entities (IOB tags).")
 @click.option("--ner-dev", metavar="FILE", help="pipeline: held-out entities.")
@@ -304,14 +318,16 @@ class _Train(click.Command):
 @click.option(
     "--resume",
     is_flag=True,
-    help="Continue from MODEL.checkpoint, or those of stages, if there are; limits may be others.",
+    help="Continue from MODEL.checkpoint, or from the checkpoints of stages, if there are any. "
+    "Limits may be changed.",
 )
 @click.option(
     "--checkpoint-seconds",
     type=float,
     default=30.0,
     show_default=True,
-    help="Save a checkpoint after an epoch when this long has passed since the last; 0 is always.",
+    help="Save a checkpoint after an epoch if this many seconds have passed since the last one;"
+    " 0 saves after every epoch.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Only warnings and errors on stderr.")
 def command(
@@ -370,8 +386,8 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
     params = {name: rest.pop(name.replace("-", "_")) for name in parameters()}
     for name in ("columns", "parts", "stages"):
         rest[name] = names(rest[name], f"--{name}")
-    for name, option in (("gazetteer", "gazetteers"), ("clusters", "clusters")):
-        rest[option] = pairs(rest.pop(name), f"--{name}") or None
+    for kind in KINDS:
+        rest[kind.option] = pairs(rest.pop(kind.flag), f"--{kind.flag}") or None
     for option in ("labels", "prune", "calibration"):
         rest[option] = False if rest.pop(f"no_{option}") else None
     rest["label_cost"] = _costs(rest["label_cost"]) or None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from turbotag.cli.common import say
+from turbotag.models.tasks import ALL_TASKS
 
 
 @click.command("warmup")
 @click.argument(
     "task",
     required=False,
-    type=click.Choice(["ner", "pos", "chunk", "morph", "lemma", "parse", "tokenize"]),
+    type=click.Choice(ALL_TASKS),
 )
 def command(task: str | None) -> None:
     """Compile the kernels of TASK, or of all tasks and the shipped pipelines, ahead of their use.

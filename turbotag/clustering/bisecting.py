@@ -1,8 +1,8 @@
-"""Word clusters from vectors: bisecting k-means, which gives the binary tree by itself.
+"""Word clusters from vectors: bisecting k-means, which gives a binary tree.
 
-The words of a node are split in two by 2-means of their vectors, brought to length 1. It begins
-with the two sides of the direction in which the vectors vary most, so that nothing is drawn at
-random. A node at the last level, or with few words, is a leaf.
+The words of a node are split in two by 2-means of their vectors, which are scaled to length 1. The
+split begins with the two sides of the direction in which the vectors vary most, so nothing is drawn
+at random. A node at the last level, or with few words, is a leaf.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LEAST = 8  # words of a node that is split
 def paths(
     vectors: np.ndarray, levels: int, told: Callable[[int], object] = lambda words: None
 ) -> list[str]:
-    """vectors: (words, dimensions) float32; the path of each word, `levels` bits or fewer. `told`
-    hears how many words have got their leaf."""
+    """The path of each word, of at most `levels` bits. vectors: (words, dimensions) float32; told:
+    is told how many words have reached their leaf."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     X = vectors / np.where(norms > 0, norms, 1.0)
     found = [""] * len(X)
@@ -38,7 +38,7 @@ def paths(
 
 
 def split(X: np.ndarray) -> np.ndarray:
-    """(words,) bool: which of the two sides of a node each word is on; none is empty if the node
+    """(words,) bool: on which of the two sides of a node each word is. No side is empty if the node
     has two words."""
     centred = X - X.mean(axis=0)
     direction = centred[np.argmax((centred**2).sum(axis=1))]

@@ -31,8 +31,8 @@ LEAST_GAIN = 1e-7  # of a move: less may be rounding
 
 @dataclass(frozen=True)
 class Bigrams:
-    """Neighbouring words of a text: of word w those before it are before[starts[w]:starts[w+1]],
-    with their counts, and so on for those after it; w itself is in neither but in `twice`."""
+    """The neighbouring words of a text. Those before word w are before[starts[w]:starts[w+1]], with
+    their counts, and likewise those after it; w itself is in neither list but in `twice`."""
 
     before: tuple[np.ndarray, np.ndarray, np.ndarray]
     after: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -71,8 +71,8 @@ class Exchange:
     """
 
     def __init__(self, data: Bigrams, n_classes: int, threads: int = 1):
-        """Words are numbered by their frequency, after the FIXED ones; the most frequent begin in
-        classes of their own, the others are dealt to all classes in turn."""
+        """Words are numbered by frequency, after the FIXED ones. The most frequent words begin in
+        classes of their own; the others are dealt to all classes in turn."""
         ranks = np.arange(data.n_words)
         dealt = np.where(ranks < FIXED, ranks, FIXED + (ranks - FIXED) % n_classes)
         self.data, self.threads = data, threads
@@ -95,8 +95,8 @@ class Exchange:
         return (self.objective() / n + float(np.log(n))) / float(np.log(2))
 
     def run(self, passes: int, told: Callable[[int], object] = lambda words: None) -> int:
-        """Pass over all words up to so many times, or until fewer than one in a thousand moves;
-        `told` hears how many words are done. Returns the number of passes."""
+        """Pass over all words at most `passes` times, or until fewer than one word in a thousand
+        moves. told: is told how many words are done. Returns the number of passes."""
         words = np.arange(FIXED, self.data.n_words)
         batches = np.array_split(words, max(1, -(-words.size // BATCH)))
         with ThreadPoolExecutor(self.threads) as pool:
@@ -196,8 +196,8 @@ def _gains(a, left, right, twice, before, after, N, Nt, rows, columns, g, out):
 
 @njit(cache=True, nogil=True)
 def _best_classes(batch, arrays, classes, N, Nt, rows, columns, g):
-    """(batch,) the class of each word with which F would be largest, were it the only one to move;
-    -1 if that is its own."""
+    """(batch,) for each word, the class with which F would be largest if only this word moved; -1
+    if that is its own class."""
     left_starts, left_words, left_counts, right_starts, right_words, right_counts, twice = arrays
     C = N.shape[0]
     out, gains = np.full(batch.size, -1, np.int32), np.empty(C)

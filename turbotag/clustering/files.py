@@ -28,7 +28,7 @@ PASSES = 30
 MORE = 1.5  # classes to begin with, times those asked for: see merging.merged
 _DIGIT = re.compile(r"\d")
 Echo = Callable[[str], None]
-Told = Callable[[int], object]  # hears of words that are done
+Told = Callable[[int], object]  # is told how many words are done
 
 
 def blocks(path: str, format: str | None) -> Iterator[Block]:
@@ -44,8 +44,8 @@ def blocks(path: str, format: str | None) -> Iterator[Block]:
 
 
 class Text:
-    """The words of a text as numbers: 0 is the boundary of sentences, 1 a rare word, then words by
-    their frequency. Digits are all made 0."""
+    """The words of a text as numbers: 0 is the boundary of sentences, 1 a rare word, then come
+    words by frequency. All digits are made 0."""
 
     def __init__(self, files: Iterable[str], format: str | None, lower: bool, min_count: int):
         interner, pieces = Interner(), []
@@ -74,9 +74,10 @@ class Text:
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """How words of a text are clustered: into how many classes, and in how many passes at most
-    (exchange.py); format: of the files, None if their content tells; lower: words in lower case;
-    min_count: words seen less often are left out; threads: which change no bit."""
+    """How the words of a text are clustered: into how many classes, and in how many passes at most
+    (exchange.py). format: of the files, None if their content tells; lower: whether words are taken
+    in lower case; min_count: words seen less often are left out; threads: how many compute; they do
+    not change the result."""
 
     classes: int = CLASSES
     format: str | None = None

@@ -26,11 +26,11 @@ def merges(N: np.ndarray) -> np.ndarray:
 
 
 def merged(classes: np.ndarray, N: np.ndarray, n_classes: int) -> np.ndarray:
-    """(words,) int32: so many classes beside the fixed ones, merged from those given.
+    """(words,) int32: n_classes classes beside the fixed ones, merged from the given ones.
 
     Exchange alone often ends with one class where there should be two, and two where there should
-    be one. More classes than asked for, merged, and exchange again mend that: of twenty texts with
-    planted classes all are found, instead of twelve.
+    be one. It helps to start with more classes than asked for, merge them, and exchange again: of
+    twenty texts with planted classes, the classes of all are then found, instead of twelve.
     """
     now = np.arange(N.shape[0])
     for i, j in merges(N)[: N.shape[0] - FIXED - n_classes].tolist():

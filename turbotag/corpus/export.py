@@ -38,8 +38,8 @@ _RANGE = re.compile(r"^([0-9]+)-([0-9]+)\t([^\t\n]*)", re.MULTILINE)
 
 @dataclass
 class Spelled:
-    """A sentence as strings: words have what is known of them by name (text, upos, head, label,
-    ner, ...), spans are (first, last, type) with words counted from 0."""
+    """A sentence as strings. words: for each word what is known of it, by name (text, upos, head,
+    label, ner, ...); spans: (first, last, type), with words counted from 0."""
 
     words: list[dict[str, Any]]
     comments: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,8 @@ class Spelled:
             return
 
     def text(self, first: int, last: int) -> str:
-        """Words with the blanks between them, as far as they are known."""
+        """The text of the words first to last, with the white space between them as far as it is
+        known."""
         out = str(self.words[first]["text"])
         for left, right in zip(
             self.words[first:last], self.words[first + 1 : last + 1], strict=True
@@ -97,7 +98,7 @@ def spell(block: Block, tag: str = "tag") -> Iterator[Spelled]:
 
 
 def _word(row: dict[str, str], number: int, tag: str) -> dict[str, Any]:
-    """What is known of a word; `misc` has what is left of MISC."""
+    """What is known of a word; `misc` holds the rest of MISC."""
     word: dict[str, Any] = {"id": number, "text": row.pop("text")}
     notes = row.pop("misc", "_")
     misc = dict(note.partition("=")[::2] for note in notes.split("|")) if notes != "_" else {}
@@ -152,7 +153,7 @@ def as_entity(sentence: Spelled, a: int, b: int, kind: str) -> dict[str, Any]:
 
 
 class Export:
-    """Writes blocks in a format. The first one decides which columns there are."""
+    """Writes blocks in a format. The first block decides which columns there are."""
 
     def __init__(self, kind: str, tag: str = "tag"):
         """tag: what probabilities without a name are of."""

@@ -20,7 +20,8 @@ class Format:
     name: str
     columns: tuple[str, ...]
     tabs: bool = True  # tabs separate fields
-    blanks: bool = False  # so do runs of blanks; of both, where tabs do not give all columns
+    # runs of blanks separate fields; and of blanks and tabs, where tabs give too few columns
+    blanks: bool = False
     comments: bool = False  # a line that opens with '#' may be a comment: see `scan_lines`
     ids: bool = False  # first column is a CoNLL-U ID
     docstart: bool = False
@@ -59,7 +60,7 @@ CONLLX = Format(
     comments=True,
     ids=True,
 )
-CONLLX_8 = replace(CONLLX, columns=CONLLX.columns[: Conll.PHEAD])  # as many files are
+CONLLX_8 = replace(CONLLX, columns=CONLLX.columns[: Conll.PHEAD])  # many files have only these
 CRFSUITE = Format("crfsuite", ())
 CRFSUITE_LABEL = 0  # the field that is no attribute
 TAGS = ("upos", "xpos")  # columns of parts of speech in CoNLL-U and CoNLL-X
@@ -123,13 +124,14 @@ def _sample(data: bytes, limit: int = 200) -> _Lines:
 
 
 def _blank_separated(line: str) -> list[str]:
-    """As the scanner splits: other white space, such as a no-break space, is part of a field."""
+    """The fields of a line, split as the scanner splits them: only blanks and tabs separate; other
+    white space, such as a no-break space, is part of a field."""
     return re.split("[ \t]+", line.strip(" \t"))
 
 
 def _body(lines: _Lines) -> _Lines:
-    """The lines that tell the format best: no comments, if there are other lines, and no marks of
-    documents."""
+    """The lines that tell the format best: no marks of documents, and no comments if there are
+    other lines."""
     marked = [(n, s) for n, s in lines if _blank_separated(s)[0] != "-DOCSTART-"] or lines
     return (
         [(n, s) for n, s in marked if not s.startswith("#")]
@@ -139,8 +141,8 @@ def _body(lines: _Lines) -> _Lines:
 
 
 def has_token(data: bytes) -> bool:
-    """Whether the beginning of a file has a line that tells its format: one that is neither blank,
-    nor perhaps a comment, nor the mark of a document."""
+    """Whether the beginning of a file has a line that tells its format: a line that is not blank,
+    not the mark of a document, and cannot be a comment."""
     return any(
         not line.startswith("#") and _blank_separated(line)[0] != "-DOCSTART-"
         for _, line in _sample(data)
@@ -148,7 +150,7 @@ def has_token(data: bytes) -> bool:
 
 
 def is_blank(data: bytes) -> bool:
-    """Whether the beginning of a file has nothing but blank lines, which all formats have."""
+    """Whether the beginning of a file has only blank lines, which every format may have."""
     return not _sample(data)
 
 
@@ -201,11 +203,11 @@ def detect(
 
 
 def _separation(body: _Lines) -> tuple[int, bool, bool]:
-    """The number of columns, and whether tabs and whether blanks separate them.
+    """(number of columns, whether tabs separate them, whether blanks do).
 
-    That is told from the first sentence alone, which any piece of a file that is read begins with.
-    Blanks are parts of words, if the number of fields between tabs is always the same and that
-    between blanks is not; they separate columns, if it is the other way round.
+    Only the first sentence is looked at, because every piece of a file that is read begins with a
+    whole one. If the number of fields between tabs is the same in all lines and that between blanks
+    is not, blanks are parts of words. If it is the other way round, blanks separate columns.
     """
     sentence = [line for i, (n, line) in enumerate(body) if n == body[0][0] + i]
     by_tabs = [len(line.split("\t")) for line in sentence]
@@ -218,9 +220,10 @@ def _separation(body: _Lines) -> tuple[int, bool, bool]:
 
 
 def _conll_width(line: str) -> int:
-    """How many columns, 10 or 8, a line of CoNLL-U or CoNLL-X has; 0 if it is none of them.
+    """The number of columns, 10 or 8, of a line of CoNLL-U or CoNLL-X; 0 if the line is neither.
 
-    Ten fields between tabs with an ID first are enough to tell; others have HEAD and DEPREL too.
+    Ten fields between tabs with an ID first are enough to tell. Other lines must have HEAD and
+    DEPREL too.
     """
     by_tabs, by_blanks = line.split("\t"), _blank_separated(line)
     if len(by_tabs) == 10 and _is_id(by_tabs[0].strip(" ")):
@@ -237,14 +240,15 @@ def _is_id(field: str) -> bool:
 
 
 def looks_conll(data: bytes) -> bool:
-    """Whether the beginning of a file is one of CoNLL-U or CoNLL-X rather than of running text."""
+    """Whether the beginning of a file is CoNLL-U or CoNLL-X rather than running text."""
     lines = [line for _, line in _sample(data)]
     body = [line for line in lines if not line.startswith("#")]
     return bool(body and _conll_width(body[0])) or bool(lines and _COMMENT.match(lines[0]))
 
 
 def looks_columns(data: bytes) -> bool:
-    """Whether it is rather one of tab-separated columns: three lines that are alike tell."""
+    """Whether the beginning of a file is tab-separated columns rather than running text: three
+    lines that are alike tell."""
     widths = [line.count("\t") for _, line in _sample(data)]
     return len(widths) >= 3 and len(set(widths)) == 1 and widths[0] > 0
 

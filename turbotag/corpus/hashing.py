@@ -98,9 +98,10 @@ def _insert(keys, begin, slots, size, limit, rows, firsts):
 
 @njit(cache=True, nogil=True)
 def longest_walk(keys, shift, places, room):
-    """How far from its place, by some lower bits of key >> shift, a key lies at most in a table of
-    `places` with `room` keys each, where those that find no room go on to the next; more than WALK
-    if a place is that of 255 keys. Keys made to fall together would let a table take forever."""
+    """The largest distance of a key from its place in a table of `places` with room for `room` keys
+    each, where a key that finds no room goes to the next place. The place of a key is given by some
+    of the lower bits of key >> shift. The result is more than WALK if 255 keys have the same place.
+    A file whose keys were made to fall together would let a table take forever."""
     counts = np.zeros(places, np.uint8)
     for i in range(keys.size):
         p = np.int64(keys[i] >> np.uint64(shift)) & (places - 1)

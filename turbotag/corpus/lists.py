@@ -32,8 +32,8 @@ _KINDS = "a token is a word (str), columns (tuple of str) or features (dict, or 
 
 @dataclass(frozen=True)
 class Tagged:
-    """Sentences as a file would hold them: of features in CRFsuite's format; of words with `width`
-    columns and one more, for the tag."""
+    """Sentences as a file would hold them: features in the format of CRFsuite; words with `width`
+    columns and one more for the tag."""
 
     data: bytes
     features: bool
@@ -48,7 +48,7 @@ def tagged(sentences: Iterable[Iterable[Token]], tags: Any = UNKNOWN) -> Tagged:
     """Sentences with their tags, or with _ for each."""
     data = (
         bytearray()
-    )  # sentence by sentence: as strings, all of them would take some times as much
+    )  # encoded sentence by sentence: strings of all sentences would take several times the memory
     known = _Fields()
     features, width = None, 0
     for s, tokens, own in _paired(sentences, tags, "tags"):
@@ -97,7 +97,8 @@ _NAMES = {False: "words", True: "features"}
 def _paired(
     sentences: Any, answers: Any, name: str, skip: Callable[[Any], bool] = lambda token: False
 ) -> Iterator[tuple[int, list[Any], list[Any] | None]]:
-    """(number, tokens, their answers, one each) of all sentences; None for answers if UNKNOWN."""
+    """(number, tokens, answers) of every sentence, with one answer for each token, or None where
+    answers is UNKNOWN."""
     every = listed(sentences, "the sentences are", "sentences, each a list of tokens")
     given = None if answers is UNKNOWN else listed(answers, f"the {name} are", "lists")
     if given is not None and len(given) != len(every):
@@ -121,7 +122,7 @@ def listed(given: Any, what: str, of: str) -> list[Any]:
 
 @contextlib.contextmanager
 def _of_sentence(s: int) -> Iterator[None]:
-    """An error in what is done with a sentence names it."""
+    """An error that is raised inside names the sentence."""
     try:
         yield
     except DataError as e:
@@ -202,7 +203,7 @@ def _word(token: Any) -> list[str]:
 
 
 def _getter(token: Any) -> Callable[[str], Any]:
-    """What gives a field of a token by name, and None where there is none."""
+    """A function that gives a field of a token by name, None where there is none."""
     if isinstance(token, str):
         token = (token,)
     if isinstance(token, tuple | list) and not hasattr(token, "_fields"):  # of a named tuple
@@ -256,7 +257,8 @@ def _arc(arc: Any) -> str:
 
 
 class _Fields(dict[tuple[str, Any], str]):
-    """What the items of tokens, (name, value), are in a line of a CRFsuite file; made once each."""
+    """The fields of a CRFsuite file that items of tokens, (name, value), become; each is made
+    once."""
 
     def __missing__(self, item: tuple[str, Any]) -> str:
         self[item] = found = _fields(dict([item]))
@@ -301,7 +303,7 @@ def attributes(token: Any) -> Iterator[tuple[str, float]]:
 
 
 def _items(token: Any) -> Iterable[tuple[Any, Any]]:
-    """Names and values; what has only a name is true."""
+    """Names and values of the features of a token; a feature that has only a name is true."""
     if isinstance(token, Mapping):
         return token.items()
     if isinstance(token, set | frozenset):

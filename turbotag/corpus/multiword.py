@@ -20,9 +20,9 @@ LONGEST = 8  # characters of an ending that is not a whole token
 
 
 class Script(NamedTuple):
-    """How a token becomes words: it is cut at these numbers of characters from its end; or, if
-    there are none, `off` characters are taken off its end, `put` is put there, and the words `rest`
-    follow."""
+    """How a token becomes words. cuts: the numbers of characters from its end at which it is cut.
+    If there are none, `off` characters are taken off its end, `put` is put in their place, and the
+    words `rest` follow."""
 
     cuts: tuple[int, ...] = ()
     off: int = 0
@@ -31,7 +31,7 @@ class Script(NamedTuple):
 
     @classmethod
     def of(cls, form: str, words: list[str]) -> Script:
-        """The script that makes its words of a token."""
+        """The script that turns a token into these words."""
         if "".join(words).lower() == form.lower() and len(words) > 1:
             return cls(tuple(len(form) - end for end in accumulate(map(len, words[:-1]))))
         first, *rest = (word.lower() for word in words)
@@ -41,8 +41,8 @@ class Script(NamedTuple):
         return cls((), len(form) - shared, first[shared:], tuple(rest))
 
     def words(self, form: str) -> tuple[str, ...] | None:
-        """The words of a token, None if it is too short. Letters that are put are capitals in a
-        token of capitals, and the first is one if the token's was."""
+        """The words of a token, None if the token is too short. The letters of `put` are capitals
+        in a token of capitals, and the first letter is one if that of the token was."""
         if self.cuts:
             ends = [0, *(len(form) - cut for cut in self.cuts), len(form)]
             if any(a >= b for a, b in pairwise(ends)):
@@ -67,8 +67,8 @@ class Splitter:
 
     @classmethod
     def learn(cls, examples: Iterable[tuple[str, list[str]]]) -> Splitter:
-        """From tokens and their words. An ending whose script is that of a shorter one is left
-        out."""
+        """Learn from tokens and their words. An ending is left out if a shorter ending has the same
+        script."""
         seen: defaultdict[str, Counter[Script]] = defaultdict(Counter)
         for form, words in examples:
             for ending in _endings(form):

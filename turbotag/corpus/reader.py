@@ -37,7 +37,7 @@ _SKIPPED_ID = re.compile(rb"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
 
 
 class Column(NamedTuple):
-    """The values of one column: that of token t is strings[ids[t]]."""
+    """The values of one column: the value of token t is strings[ids[t]]."""
 
     strings: list[str]
     ids: np.ndarray
@@ -104,7 +104,7 @@ class Block:
         return [strings[i] for i in ids.tolist()]
 
     def filled(self, column: int) -> np.ndarray:
-        """(tokens,) whether a word has a value in a column of CoNLL-U: another than _."""
+        """(tokens,) whether a word has a value, other than _, in a column of CoNLL-U."""
         if column in self.written:
             strings, ids = self.written[column]
             has: np.ndarray = np.array([s != "_" for s in strings], np.bool_)[ids]
@@ -120,7 +120,7 @@ Source = str | bytes  # a path, '-' for standard input, or what a file would hol
 
 
 class Content(bytes):
-    """What a file holds, with changes maybe, and the name by which messages call it."""
+    """What a file holds, perhaps with changes, and the name that messages use for it."""
 
     name: str
 
@@ -138,7 +138,8 @@ def display_name(path: Source | BinaryIO) -> str:
 
 
 class Steady(io.FileIO):
-    """A file that must not change while it is read: what it gives is what it held when opened."""
+    """A file that must not change while it is read: all that it gives was in it when it was
+    opened."""
 
     def __init__(self, path: str):
         super().__init__(path)
@@ -189,10 +190,11 @@ def open_binary(path: Source | BinaryIO) -> BinaryIO:
 
 
 def _chunks(path: Source | BinaryIO, size: int) -> Iterator[bytes]:
-    """The file in pieces that end after a blank line (the last one excepted)."""
+    """The file in pieces that end after a blank line, except for the last piece."""
     name = display_name(path)
     stream = open_binary(path)
-    read = getattr(stream, "read1", stream.read)  # a pipe's sentences are not held back
+    # the sentences of a pipe are answered as they come
+    read = getattr(stream, "read1", stream.read)
     pending = bytearray()
     try:
         while True:
@@ -202,7 +204,7 @@ def _chunks(path: Source | BinaryIO, size: int) -> Iterator[bytes]:
                 raise DataError(f"cannot be read: {e}", name) from e
             if not data:
                 break
-            new = max(0, len(pending) - 2)  # a blank line can only end in what is new
+            new = max(0, len(pending) - 2)  # only what is new can hold the end of a blank line
             pending += data
             cut = max(pending.rfind(b"\n\n", new) + 2, pending.rfind(b"\n\r\n", new) + 3)
             if cut > 3:
@@ -303,7 +305,7 @@ def _check_ids(block: Block) -> None:
 
 
 def _check_skipped(raw: bytes, fmt: Format, path: str, line: int) -> None:
-    """Refuse an ID that is neither a multiword range nor that of an empty node."""
+    """Refuse an ID that belongs neither to a multiword range nor to an empty node."""
     fields = raw.split(b"\t")
     if len(fields) != len(fmt.columns):
         fields = re.split(rb"[ \t]+", raw.strip(b" \t"))

@@ -132,7 +132,7 @@ _CUTS = {
 # What a chunk opens with; one that opens with none of them goes with the chunk before it.
 _LOWER, _UPPER, _STARTER, _DIGIT, _ADDRESS, _OTHER = (1 << i for i in range(6))
 _ANY = _LOWER | _UPPER | _DIGIT | _ADDRESS | _OTHER
-_NUMBERED = 1 << 6  # closes no sentence of its own: "2. Next"
+_NUMBERED = 1 << 6  # a chunk that is no sentence by itself: "2. Next"
 _CLOSING = {'"', "'", "''", "”", "’", "’’", ")", "]", "}", "»", ">", ">>", "*"}
 EMPTY = "\t_\t_\t_\t_\t_\t_\t_\t"  # the columns between FORM and MISC
 
@@ -156,7 +156,8 @@ class _Chunk:
     opens: int
     closes: int  # the kinds of chunk before which it closes a sentence
     final: _Chunk | None = None  # the same at the end of a sentence, where that changes it
-    rest: _Chunk | None = None  # what follows a sentence that ends within: "end.Next"
+    # the chunk that follows if a sentence ends within this one: "end.Next"
+    rest: _Chunk | None = None
 
 
 _Sentence = list[tuple[int, _Chunk]]  # chunks and where they start
@@ -212,7 +213,7 @@ def _closes(forms: list[str], kinds: list[str]) -> int:
 
 
 def _build(text: str, pieces: list[_Piece], glued: bool = False) -> _Chunk:
-    """A chunk, or the part of it that has these pieces; glued if no white space follows it."""
+    """A chunk, or the part of it that these pieces make; glued: no white space follows it."""
     start, end = pieces[0][0], pieces[-1][1]
     forms, kinds, tokens = [], [], []
     for a, b, kind in pieces:
@@ -307,7 +308,7 @@ def _closed(sentence: _Sentence) -> _Sentence:
 
 
 def conllu_lines(sentence: _Sentence, offset: int) -> Iterator[str]:
-    """A sentence from its text to the blank line behind it."""
+    """The lines of a sentence, from `# text` to the blank line at its end."""
     yield f"# text = {' '.join([chunk.text for _, chunk in sentence])}\n"
     n = 1
     for at, chunk in sentence:

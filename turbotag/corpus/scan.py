@@ -114,8 +114,8 @@ def is_blank(buf, begin, end):
 
 @njit(cache=True, nogil=True)
 def split_tabs(buf, begin, end, trim, field_start, field_end, field):
-    """Write the fields between single tabs from `field` on; trim: without blanks around them, if
-    there is anything else in them. Returns the number of the field after them."""
+    """Write the fields between single tabs, the first as number `field`. trim: leave out the blanks
+    around a field that holds anything else. Returns the number of the field after the last."""
     opened = begin
     for q in range(begin, end + 1):
         if q == end or buf[q] == TAB:
@@ -148,8 +148,9 @@ def split_blanks(buf, begin, end, field_start, field_end, field):
 
 @njit(cache=True, nogil=True)
 def is_arc(buf, field_start, field_end, head):
-    """Whether fields look like HEAD and DEPREL: a number or '_', then no number. In a line that
-    lacks a column and has a word with a blank, which has as many fields, they do not."""
+    """Whether two fields look like HEAD and DEPREL: a number or _, then something that is no
+    number. A line that lacks a column but has a word with a blank in it has the right number of
+    fields, and these two do not look so."""
     a, b = field_start[head], field_end[head]
     label = head + DEPREL - HEAD
     return (is_number(buf, a, b) or (b - a == 1 and buf[a] == UNDERSCORE)) and not is_number(
@@ -159,8 +160,8 @@ def is_arc(buf, field_start, field_end, head):
 
 @njit(cache=True, nogil=True)
 def is_remark(buf, begin, end):
-    """Whether a line of blank-separated fields that opens with '#' is no token though it may have
-    as many fields: it has a tab, or `# NAME = VALUE`."""
+    """Whether a line of blank-separated fields that opens with # is a comment and no token: it has
+    a tab, or reads `# NAME = VALUE`."""
     for q in range(begin + 1, end):
         if buf[q] == TAB:
             return True
@@ -179,7 +180,7 @@ def is_number(buf, a, b):
 
 @njit(cache=True, nogil=True)
 def is_plain(buf, a, b):
-    """Whether an ID is that of a word."""
+    """Whether an ID is that of a word: it has neither - nor . in it."""
     for q in range(a, b):
         if buf[q] == DASH or buf[q] == DOT:
             return False

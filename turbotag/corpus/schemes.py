@@ -55,7 +55,7 @@ class Spans:
         return set(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
 
     def without(self, tokens: np.ndarray) -> Spans:
-        """The spans that hold none of these tokens, which are given in rising order."""
+        """The spans that hold none of these tokens; tokens: in rising order."""
         kept = np.searchsorted(tokens, self.start) == np.searchsorted(tokens, self.end, "right")
         return Spans(self.start[kept], self.end[kept], self.type[kept])
 
@@ -95,7 +95,7 @@ class Detected:
 
     @property
     def rule(self) -> str:
-        """What irregular tags do not fit, in words."""
+        """The rule that irregular tags break, in words."""
         return f"{self.scheme.upper()}, where {_RULES[self.scheme]}"
 
 
@@ -109,10 +109,10 @@ _RULES = {
 def detect(
     tags: Tags, ids: np.ndarray, sentences: np.ndarray, among: tuple[str, ...] = SCHEMES
 ) -> Detected:
-    """Which scheme a tag sequence is in, and where it breaks its rules: the one it breaks least.
+    """The scheme of a tag sequence: the one whose rules it breaks least, and where it breaks them.
 
-    IOBES is none of them where no tag is E or S; of schemes that are broken as often, IOBES is
-    taken before IOB2 before IOB1.
+    IOBES is a candidate only where some tag is E or S. Among schemes that are broken equally often,
+    IOBES is taken before IOB2, and IOB2 before IOB1.
     """
     prefix, kind = tags.prefix[ids], tags.type[ids]
     broken = _irregular(prefix, kind, sentences)
@@ -125,7 +125,7 @@ def detect(
 def _irregular(
     prefix: np.ndarray, kind: np.ndarray, sentences: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """(tokens,) bool for each scheme: the tag does not fit it."""
+    """(tokens,) bool for each scheme: whether the tag breaks its rules."""
     first, last = np.zeros((2, prefix.size), bool)
     first[sentences[:-1]] = True
     last[sentences[1:] - 1] = True
@@ -196,11 +196,11 @@ def mask(labels: list[str], scheme: str) -> tuple[np.ndarray, np.ndarray, np.nda
     assert tags is not None
     prefix, kind = tags.prefix, tags.type
     same = kind[:, None] == kind[None, :]
-    opening = (prefix == B) | (prefix == I)  # a span that may go on
-    inside = (prefix == I) | (prefix == E)  # a tag that needs one
+    opening = (prefix == B) | (prefix == I)  # after these a span may go on
+    inside = (prefix == I) | (prefix == E)  # these continue a span
     before, after = prefix[:, None], inside[None, :]
     K = len(labels)
-    if scheme == "iob1":  # only B is bound: it follows a span of its own type
+    if scheme == "iob1":  # only B is restricted: it follows a span of its own type
         spans_before = before != O
         allowed = ~(prefix[None, :] == B) | (spans_before & same)
         if (prefix == B).all():

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 IRREGULAR = "= "
-LEAST_KEPT = 3  # letters, where those before them change too
+LEAST_KEPT = 3  # letters that are kept at least, where letters before them change too
 
 
 def _capitalized(s: str) -> str:
@@ -53,8 +53,8 @@ def _encode(form: str, lemma: str) -> str | None:
 def apply(form: str, script: str) -> str | None:
     """The lemma that a script makes of a form, never empty; None if the script does not fit.
 
-    Of the scripts that differ only in case, those that would change nothing do not fit: no two give
-    the same lemma.
+    Among scripts that differ only in case, one that would change nothing does not fit. So no two
+    scripts give the same lemma.
     """
     if script.startswith(IRREGULAR):
         return script[len(IRREGULAR) :]

@@ -41,11 +41,11 @@ class Surface:
 
 
 def read_surface(block: Block) -> Surface:
-    """The tokens of CoNLL-U, or of CoNLL-X, which has no multiword ones.
+    """The tokens of CoNLL-U, or of CoNLL-X, which has no multiword tokens.
 
-    White space is that of `# text = ...`, where the forms are found in it, and otherwise one blank
-    behind all but SpaceAfter=No. A sentence with `# newpar` or `# newdoc` opens a paragraph; a
-    blank line stands before it.
+    White space is taken from `# text = ...` if the forms are found in it. Otherwise one blank
+    stands behind every token without SpaceAfter=No. A sentence with `# newpar` or `# newdoc` opens
+    a paragraph; a blank line stands before it.
     """
     if not block.n_tokens:
         return Surface([], [], np.zeros(1, np.int64), np.zeros(0, np.bool_), block.sentences)
@@ -78,7 +78,7 @@ def read_surface(block: Block) -> Surface:
 
 
 def _misc(block: Block) -> list[str]:
-    """The MISC column; CoNLL-X has another in its place."""
+    """The MISC column; CoNLL-X has another column in its place."""
     if block.format.index("misc") is None:
         return ["_"] * block.n_tokens
     return block.strings(Conll.MISC)
@@ -102,7 +102,8 @@ def _width(block: Block, match: re.Match[bytes], w: int) -> int:
 def _by_sentence(
     pattern: re.Pattern[bytes], data: bytes, block: Block, begins: np.ndarray
 ) -> dict[int, bytes]:
-    """Matches of a comment by the number of the sentence that follows it: what its group holds."""
+    """The matches of a pattern in comments, by the number of the sentence that follows: what the
+    group of the pattern holds."""
     opens = begins[block.sentences[:-1]]
     found = {}
     for match in pattern.finditer(data):
@@ -124,7 +125,7 @@ def _take_texts(
                 break
             at += len(form)
             blanks = _BLANKS.match(text, at)
-            assert blanks is not None  # it matches nothing too
+            assert blanks is not None  # the pattern may match nothing
             found.append(blanks[0])
             at = blanks.end()
         if len(found) == b - a and at == len(text):

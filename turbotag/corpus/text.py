@@ -47,7 +47,8 @@ def paragraphs(text: str) -> Iterator[Span]:
 
 
 def _last_start(text: str, start: int, end: int) -> int:
-    """Where the last sentence of a long span starts, or of one alone its last chunk."""
+    """Where the last sentence of a long span starts; if the span is one sentence, where its last
+    chunk starts."""
     lines = stops(text, start, end)
     if len(lines) > 1:
         return lines[-2]
@@ -62,10 +63,10 @@ def _last_start(text: str, start: int, end: int) -> int:
 
 @dataclass
 class _Written:
-    """What of a text was written as CoNLL-U.
+    """What of a text has been written as CoNLL-U.
 
-    sentences: how many, which is the sent_id of the last; cut: those that were cut for their
-    length; heading: the comments that open the next one.
+    sentences: their number, which is the sent_id of the last; cut: the sentences that were cut
+    because of their length; heading: the comments that open the next sentence.
     """
 
     sentences: int = 0
@@ -87,7 +88,7 @@ class _Written:
         return "".join(lines).encode("utf-8", "replace")  # a lone surrogate becomes "?"
 
     def tell(self, warn: Warn | None, name: str) -> None:
-        """Say what was cut, if anything."""
+        """Say which sentences were cut, if any were."""
         if warn and self.cut:
             times = "once" if len(self.cut) == 1 else f"{len(self.cut)} times"
             warn(
@@ -162,8 +163,9 @@ def _name(file: BinaryIO) -> str:
 
 def _decoded(file: BinaryIO, size: int) -> Iterator[str]:
     name = _name(file)
-    read = getattr(file, "read1", file.read)  # a pipe's paragraphs are not held back
-    decoder = codecs.getincrementaldecoder("utf-8")()  # utf-8-sig loses the first bytes of a mark
+    read = getattr(file, "read1", file.read)  # the paragraphs of a pipe are answered as they come
+    # utf-8-sig swallows the first bytes of a byte order mark
+    decoder = codecs.getincrementaldecoder("utf-8")()
     line, first = 1, True
     while True:
         try:

@@ -15,7 +15,7 @@ from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 
 _NUMBER = re.compile(r"-?[0-9]+")
-_FAR = 2**31 - 1  # any head beyond nine digits: outside every sentence
+_FAR = 2**31 - 1  # stands for a head of more than nine digits, which is outside every sentence
 _NO_NUMBER = -_FAR
 _SHOWN = 8  # words of a cycle that a message lists
 _TREE, _NO_ROOT, _CYCLE, _ROOTS = range(4)
@@ -157,8 +157,8 @@ def crossing(heads, sentences):
 def lift(heads, sentences):
     """Projective heads, and the number of arcs that changed.
 
-    Nivre and Nilsson (2005): while there is a non-projective arc, the shortest of them (of several
-    that whose left end is leftmost) gets the head of its head. `heads` must be trees.
+    Nivre and Nilsson (2005): while there is a non-projective arc, the shortest one gets the head of
+    its head; of several, the one whose left end is leftmost. `heads` must be trees.
     """
     lifted = heads.copy()
     for s in range(sentences.size - 1):

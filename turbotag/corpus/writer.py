@@ -16,8 +16,9 @@ Replacement = tuple[np.ndarray, np.ndarray, Column]  # from, to (bytes), and by 
 
 
 class Edits:
-    """What models write into a block, or into its tokens first..end-1: values of columns, columns
-    at the end of lines, and notes in MISC. A column that is written twice has the later values."""
+    """What models write into a block, or into its tokens first..end-1: values of columns, new
+    columns at the end of lines, and notes in MISC. If a column is written twice, the later values
+    count."""
 
     def __init__(self, block: Block, first: int = 0, end: int | None = None):
         self.block = block
@@ -32,7 +33,7 @@ class Edits:
         self._columns[column] = Column(strings, ids)
 
     def keep(self, column: int, tokens: np.ndarray) -> None:
-        """Give some tokens, (tokens,) bool, the values back that a replaced column had before."""
+        """Give some tokens, (tokens,) bool, back the values that a replaced column had before."""
         (new, choice), old = self._columns[column], self.block.column(column)
         ids = np.where(tokens, old.ids + len(new), choice)
         self._columns[column] = Column([*new, *old.strings], ids)
@@ -53,8 +54,8 @@ class Edits:
         return "\t" if self.block.format.tabs or self.block.format.name == "text" else " "
 
     def note(self, strings: list[str], ids: np.ndarray) -> None:
-        """Put NAME=VALUE|... into the MISC column of CoNLL-U, in place of what has those names; an
-        empty string adds nothing. Where lines have eight columns they get all ten."""
+        """Put NAME=VALUE|... into the MISC column of CoNLL-U, in place of older values of these
+        names. An empty string adds nothing. Lines with eight columns get all ten."""
         self._notes.append(Column(strings, ids))
 
     def written(self) -> Block:
@@ -112,7 +113,8 @@ class Edits:
         return self.apply(0, self.block.buf.size)
 
     def apply(self, begin: int, end: int) -> bytes:
-        """The bytes begin..end-1 with all replacements, which lie in them, made."""
+        """The bytes begin..end-1 with all replacements made; the replacements lie within these
+        bytes."""
         starts, ends, choice, strings = [], [], [], list[str]()
         for first, last, column in self._replacements():
             starts.append(first - begin)

@@ -18,8 +18,8 @@ from turbotag.structures.verbs import rows_of
 
 
 class Kept(NamedTuple):
-    """Rows that were touched, and what they were: rows[:length[0]] and old[:length[0]]; slot[r] is
-    the place of row r among them, -1 if it was not touched."""
+    """The rows that were touched, and their old values: rows[:length[0]] and old[:length[0]].
+    slot[r]: the place of row r among them, -1 if it was not touched."""
 
     slot: np.ndarray
     rows: np.ndarray
@@ -44,7 +44,7 @@ def nothing_kept(shape: tuple[int, int], most: int) -> Kept:
 
 @kernel
 def keep(data, i, V, kept):
-    """Keep the rows that a step on instance i can change, but those that are kept already."""
+    """Keep the rows that a step on instance i can change, if they are not kept already."""
     m = kept.length[0]
     for r in rows_of(data, i):
         if kept.slot[r] < 0:

@@ -1,4 +1,5 @@
-"""Engines: who calls the shards. That of threads is the reference; others must give its bytes."""
+"""Engines: who calls the shards. The engine of threads is the reference; others must give the same
+bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class Engine(Protocol):
     S: int
 
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What method(*arguments[k]) of shard k gives, for k = 0..S-1."""
+        """The results of method(*arguments[k]) of shard k, for k = 0..S-1."""
         ...
 
     def close(self) -> None:
@@ -22,8 +23,8 @@ class Engine(Protocol):
 
 
 class Threads:
-    """Shards of this process, called by some threads: their kernels run without the lock of the
-    interpreter. What they give does not depend on the number of threads."""
+    """Shards in this process, called by some threads. Their kernels run without the lock of the
+    interpreter. The results do not depend on the number of threads."""
 
     def __init__(self, shards: Sequence[Any], threads: int):
         self.shards, self.S = shards, len(shards)

@@ -19,7 +19,8 @@ ROUNDS = 16  # of an epoch
 
 
 class Duals(NamedTuple):
-    """mu and h of the compact dual (optim/sdca), and block gaps, of the instances of a data."""
+    """mu and h of the compact dual (optim/sdca), and the block gaps, of the instances of a
+    problem's data."""
 
     mu: np.ndarray
     h: np.ndarray
@@ -27,7 +28,8 @@ class Duals(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """What the blocks of a round were before it: numbers, stats one after another, h."""
+    """The blocks of a round as they were before it: their numbers, their stats one after another,
+    and h."""
 
     own: np.ndarray
     mu: np.ndarray
@@ -36,9 +38,9 @@ class Blocks(NamedTuple):
 
 @dataclass
 class Report:
-    """What a round did: (instance, block gap, value) of the last step; gain: n times what the dual
-    gains but for its quadratic term; linear, square: W'd and |d|^2 of the change d of the weights.
-    """
+    """What a round did: (instance, block gap, value) of the last step; gain: n times the gain of
+    the dual without its quadratic term; linear, square: W'd and |d|^2 of the change d of the
+    weights."""
 
     last: tuple[int, float, float]
     gain: float
@@ -47,8 +49,8 @@ class Report:
 
 
 class Shard:
-    """own: the numbers of its instances in `data`; n: how many all shards have; duals: written to,
-    where several shards of a process may share the arrays."""
+    """own: the numbers of its instances in `data`; n: the number of instances of all shards; duals:
+    the arrays that it writes to, which shards of one process may share."""
 
     def __init__(
         self,
@@ -79,14 +81,14 @@ class Shard:
         self.sampler.fill(self.duals.gaps[self.own])
 
     def begin_epoch(self, seed: int, fresh: bool) -> None:
-        """Draw what the epoch needs of random numbers; fresh: every instance once."""
+        """Draw the random numbers of the epoch. fresh: every instance is visited once."""
         rng, m = np.random.default_rng(seed), self.own.size
         self.draws = rng.random((m, 2))
         self.first = rng.permutation(m) if fresh else np.zeros(0, np.int64)
 
     def round(self, number: int, sigma: float) -> tuple[Report, list[Piece]]:
-        """Steps number of ROUNDS of the epoch, against the weights plus sigma times its change; the
-        change comes in pieces, by the shards that merge them."""
+        """Make the steps of one of ROUNDS rounds of the epoch, against the weights plus sigma times
+        its own change. The change is given in pieces, one for each shard that merges."""
         at = slice(number * self.steps, (number + 1) * self.steps)
         i, gap, value, self.touched, gain = _round(
             self.data,
@@ -108,7 +110,8 @@ class Shard:
         return changes.merge(pieces, self.place)
 
     def settle(self, t: float, merged: list[Piece]) -> None:
-        """Go t of the way: the blocks of the round, and the weights by the sums of all shards."""
+        """Take the share t of the change: of the blocks of the round, and of the weights by the
+        sums of all shards."""
         _retreat(self.data, t, self.touched, self.duals, self.before, self.mine)
         for piece in merged:
             changes.add_rows(self.kept, self.V, t, *piece)

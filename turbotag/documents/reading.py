@@ -112,7 +112,7 @@ class _Words:
         return made
 
     def entities(self, text: str, sentence: int, a: int, b: int) -> list[Entity]:
-        """Those of the words a..b-1, a sentence whose words have their places."""
+        """The entities of the words a..b-1, a sentence whose words have their places."""
         made = []
         for first, last, kind in self._spans[bisect_left(self._spans, (a,)) :]:
             if first >= b:

@@ -23,10 +23,10 @@ ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
 NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute between
 START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)  # see features/parts
 RELATIONS = "mglraz"
-DISTANCES = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # upper ends of the buckets
+DISTANCES = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # upper ends of the buckets of distances
 PLAIN, EACH, SET, COUNT = range(4)  # kinds of templates, in this order
 LARGEST_SQUARE = np.float32(127.0**2)  # of an eight-bit weight
-MOST_VALUES = 64  # that are told apart between two words
+MOST_VALUES = 64  # values between two words that are told apart
 
 # The values of a sentence stand in a row: END, START and BOUNDARY, each so often that an offset
 # does not leave it, the root, the words, BOUNDARY. These are places beside that of the root, 0.
@@ -36,8 +36,8 @@ LEFT = 3 * ZONE  # values before the root
 
 
 class Side(NamedTuple):
-    """One side of the templates: seeds (templates,), where the atoms of each begin, and source,
-    offset and relation of each atom."""
+    """One side of the templates: seeds (templates,), where the atoms of each template begin, and
+    the source, offset and relation of each atom."""
 
     seeds: np.ndarray
     first: np.ndarray
@@ -47,10 +47,11 @@ class Side(NamedTuple):
 
 
 class Templates(NamedTuple):
-    """Arc templates in order of their kinds, of which the k-th ends before template ends[k].
+    """Arc templates, sorted by kind: those of kind k end before template ends[k].
 
-    which: the column or tag between that each is about; arc: 0, or the row of arc_keys that it
-    adds; between: the sources of columns; upos: the source of tags, `counted` those that are.
+    which: the column or the tag between the two words that a template is about; arc: 0, or the row
+    of arc_keys that a template adds; between: the sources of these columns; upos: the source of
+    tags; counted: the tags that templates count.
     """
 
     heads: Side
@@ -66,7 +67,7 @@ class Templates(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def here(n):
-    """Places of words that have no relations: every word finds itself and nothing else."""
+    """The places of words in a sentence without known relations: every word finds only itself."""
     places = np.full((len(RELATIONS), n + 1), NOWHERE, np.int64)
     for t in range(n + 1):
         places[0, t] = t
@@ -75,7 +76,7 @@ def here(n):
 
 @njit(cache=True, nogil=True)
 def relations(heads):
-    """(relations, n+1): where each word's relations of RELATIONS stand, or NOWHERE."""
+    """(relations, n+1): the place of each relation of RELATIONS of each word, or NOWHERE."""
     n = heads.size
     places = here(n)
     grand, left, right, first, last = places[1], places[2], places[3], places[4], places[5]
@@ -152,8 +153,9 @@ def hash_side(rows, places, side, out):
 
 @njit(cache=True, nogil=True)
 def _context(matrix, between, upos, counted, bits, names, sums):
-    """bits (columns, words+1): the value of each word in each column as a number below MOST_VALUES;
-    names: hashes of the values by number; sums (words+2, counted): of tags."""
+    """Fill bits, names and sums. bits (columns, words+1): the value of each word in each column, as
+    a number below MOST_VALUES; names: the hashes of these values by number; sums (words+2,
+    counted): how often each counted tag stands before a word."""
     n = matrix.shape[0]
     for c in range(between.size):
         used = 0
@@ -164,7 +166,7 @@ def _context(matrix, between, upos, counted, bits, names, sums):
             while b < used and names[c, b] != key:
                 b += 1
             if b == used:
-                b = min(b, MOST_VALUES - 1)  # the last ones share a number
+                b = min(b, MOST_VALUES - 1)  # all further values share the last number
                 names[c, b] = key
                 used = b + 1
             bits[c, t] = b
@@ -176,7 +178,7 @@ def _context(matrix, between, upos, counted, bits, names, sums):
 
 @njit(cache=True, nogil=True)
 def _masks(bits, m, low, high, masks):
-    """masks[c, h]: the set of the values between m and h, low <= h <= high."""
+    """masks[c, h]: the set of the values of column c between m and h, for low <= h <= high."""
     for c in range(bits.shape[0]):
         mask = np.uint64(0)
         for h in range(m - 1, low - 1, -1):
@@ -190,7 +192,7 @@ def _masks(bits, m, low, high, masks):
 
 @njit(cache=True, nogil=True)
 def _reach(heads, begin, end, m):
-    """The first and the last of m and some of the heads."""
+    """The smallest and the largest of m and the heads begin..end-1."""
     low = high = m
     for e in range(begin, end):
         low, high = min(low, heads[e]), max(high, heads[e])
@@ -198,9 +200,9 @@ def _reach(heads, begin, end, m):
 
 
 class Scratch(NamedTuple):
-    """Memory for the sentences of a block: that of `new_rows`, both sides, the context, masks, the
-    hashes of the values between two words, their sum and number in each column, and of an arc
-    nothing, its direction and its distance."""
+    """Memory for the sentences of a block: the rows of `new_rows`, both sides of the templates, the
+    context, the masks, the hashes of the values between two words with their sum and number in each
+    column, and the three own parts of an arc: nothing, its direction, its distance."""
 
     rows: np.ndarray
     hp: np.ndarray
@@ -235,7 +237,7 @@ def _scratch(templates, sources, longest):
 
 @njit(cache=True, nogil=True)
 def _begin(matrix, places, templates, scratch):
-    """Make what all arcs of a sentence share."""
+    """Compute what all arcs of a sentence share."""
     n = matrix.shape[0]
     fill_rows(matrix, scratch.rows)
     hash_side(scratch.rows, places, templates.heads, scratch.hp[: n + 1])
@@ -246,14 +248,14 @@ def _begin(matrix, places, templates, scratch):
 
 @njit(cache=True, nogil=True)
 def _most_keys(templates):
-    """How many keys an arc has at most."""
+    """The largest number of keys that an arc can have."""
     ends = templates.ends
     return ends[COUNT] + (MOST_VALUES - 1) * (ends[EACH] - ends[PLAIN])
 
 
 @njit(cache=True, nogil=True)
 def _values_between(h, masks, names, values, set_sums, found):
-    """Hashes of the values between a head and its modifier, whose masks are known."""
+    """The hashes of the values between a head and its modifier, whose masks are known."""
     for c in range(found.size):
         left, size, whole = masks[c, h], 0, np.uint64(0)
         while left:
@@ -320,8 +322,8 @@ def arc_keys(matrix, places, cuts, heads, templates):
 
 @njit(cache=True, nogil=True)
 def arc_scores(matrix, sentences, cuts, heads, templates, table):
-    """(arcs,) the sum of the weights of each arc's features, for all sentences of a block; the
-    heads of word t of the block are heads[cuts[t]:cuts[t+1]]."""
+    """The sum of the weights of the features of each arc, (arcs,), for all sentences of a block.
+    The heads of word t of the block are heads[cuts[t]:cuts[t+1]]."""
     out = np.empty(heads.size)
     longest = np.diff(sentences).max()
     s = _scratch(templates, matrix.shape[1], longest)
@@ -330,7 +332,7 @@ def arc_scores(matrix, sentences, cuts, heads, templates, table):
     lines, marks, extra, weights = table
     everywhere = here(longest)
     room = _most_keys(templates)
-    # two arcs take turns in `keys`: this one, and the one before, whose weights are on their way
+    # `keys` has room for two arcs, this one and the one before, whose weights are being fetched
     keys, products = np.empty(2 * room, np.uint64), np.empty(2 * room, np.uint64)
     before, begin_before, end_before = -1, 0, 0
     for i in range(sentences.size - 1):
@@ -369,8 +371,8 @@ def add_row(weights, scales, row, to):
 
 @njit(cache=True, nogil=True)
 def class_scores(matrix, sentences, heads, tree, templates, lines, marks, weights, scales):
-    """(words, classes) float32: the sum of the rows of the features of each word's arc; tree: the
-    heads are a tree's, so that templates may look beyond the arc."""
+    """(words, classes) float32: the sum of the rows of the features of the arc of each word. tree:
+    the heads form a tree, so that templates may look beyond the arc."""
     out = np.zeros((heads.size, weights.shape[1]), np.float32)
     longest = np.diff(sentences).max()
     s = _scratch(templates, matrix.shape[1], longest)

@@ -1,8 +1,9 @@
 """Readable names of the features of arcs, such as `h:upos=VERB m:upos[1]=NOUN dist=left 2`, and of
 second-order parts.
 
-A model keeps hashes of them, and a hash does not tell what was hashed. So a feature is named where
-it is seen: on an arc of a sentence, each template in turn gives a key and the values in it.
+A model keeps the hashes of features, and a hash does not tell what was hashed. So a feature is
+named when it is seen: each template is applied alone to an arc of a sentence, and gives a key and
+the values that went into it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SIDES = ("left", "right", "root")  # where the head is
 
 
 def values(words: Words, block: Block, supertags: list[str]) -> Values:
-    """The strings behind `words.matrix(block)`; supertags: those of all words, if there are any."""
+    """The strings behind `words.matrix(block)`. supertags: of all words, if there are any."""
     ids = words.tokens.ids(block)
     out: Values = {SUPER: supertags}
     for column, name in words.tokens.sources:
@@ -56,8 +57,8 @@ class Namer:
         modifier: int,
         tree: np.ndarray | None = None,
     ) -> list[tuple[int, str]]:
-        """(key, name) of all features of the arc. matrix and values are those of the sentence; tree
-        has all heads, for templates that look beyond the arc (see ArcExtractor.keys)."""
+        """(key, name) of all features of an arc. matrix, values: of the sentence; tree: all heads,
+        for templates that look beyond the arc (see ArcExtractor.keys)."""
         cuts = (np.arange(matrix.shape[0] + 1) >= modifier).astype(np.int64)
         heads = np.array([head], np.int32)
         out: list[tuple[int, str]] = []
@@ -105,7 +106,8 @@ class Namer:
         strings = dict(zip(reversed(column), reversed(values[template.between, ""]), strict=True))
         seen = list(dict.fromkeys(column))  # in the order in which bits are given out
         bit = {value: min(b, LAST_BIT) for b, value in enumerate(seen)}
-        seen[LAST_BIT:] = seen[-1:] if len(seen) > LAST_BIT else []  # which share the last one
+        # all further values share the last bit
+        seen[LAST_BIT:] = seen[-1:] if len(seen) > LAST_BIT else []
         known = [strings[seen[b]] for b in sorted({bit[column[t]] for t in inner})]
         if template.kind == EACH:
             return [f"b:{template.between}={v}" for v in known]
@@ -137,8 +139,8 @@ class PartNamer:
 
 
 def _atoms(template: ArcTemplate, values: Values, places: dict[str, int], n: int) -> list[str]:
-    """The values of a template's words, which stand at `places`: 0 is the root, 1..n are words,
-    n+1 and n+2 the START and END of siblings."""
+    """The values that a template reads of the words at `places`: 0 is the root, 1..n are words, n+1
+    and n+2 the START and END of siblings."""
     parts = []
     for relation, atom in (*template.head, *template.mod):
         place = places[relation]
@@ -154,7 +156,7 @@ def _atoms(template: ArcTemplate, values: Values, places: dict[str, int], n: int
 
 
 def _place(kind: str, part: tuple[int, ...], n: int) -> tuple[str, str, str]:
-    """What a template with nothing, `dir` or `dist` says of the order of three words."""
+    """What a template with `dir`, with `dist` or with neither says of the order of three words."""
     a, b, c = part
     if kind == "grandparents":
         sides = "root" if a == 0 else "right" if a < b else "left"

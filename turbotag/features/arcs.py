@@ -54,10 +54,11 @@ _ARC = {"dir": DIR, "dist": DIST}
 
 @dataclass(frozen=True)
 class ArcTemplate:
-    """Atoms of the head and of the modifier, what is taken from between, and the arc's own part."""
+    """Atoms of the head and of the modifier, what is taken from between them, and the own part of
+    the arc: nothing, direction or distance."""
 
     head: tuple[tuple[str, Atom], ...]
-    mod: tuple[tuple[str, Atom], ...]  # and of the words found from it
+    mod: tuple[tuple[str, Atom], ...]  # and of words that are found from the modifier
     kind: int = PLAIN
     between: str = ""  # a column, or for COUNT a tag
     arc: int = NO
@@ -127,9 +128,9 @@ def _renamed(template: ArcTemplate, names: Mapping[str, str]) -> ArcTemplate:
 
 
 class Words:
-    """What sets of arc templates read of the words: one matrix for all of them.
+    """What sets of arc templates read of the words, as one matrix for all of them.
 
-    Each thread needs one of its own: it remembers words.
+    It remembers words, so each thread needs one of its own.
     """
 
     def __init__(self, *sets: list[ArcTemplate], resources: list[Resource] | None = None):
@@ -149,7 +150,7 @@ class Words:
         return expand(templates, _columns, _renamed, self.resources)
 
     def matrix(self, block: Block) -> np.ndarray:
-        """(tokens, sources) uint64 values, 0 for none: supertags are yet to be filled in."""
+        """(tokens, sources) uint64 values, 0 for none. Supertags are filled in later."""
         ids = self.tokens.ids(block)
         out = np.zeros((block.n_tokens, len(self.sources)), np.uint64)
         out[:, : len(self.tokens.sources)] = self.tokens.matrix(block, ids)
@@ -167,7 +168,7 @@ class ArcExtractor:
     def __init__(self, templates: list[ArcTemplate], words: Words):
         self.templates = sorted(
             words.expanded(templates), key=lambda t: t.kind
-        )  # kernels go kind by kind
+        )  # kernels work through one kind after the other
         at, kinds = words.at, [t.kind for t in self.templates]
         counted = sorted({t.between for t in self.templates if t.kind == COUNT})
         between = sorted({t.between for t in self.templates if t.kind in (EACH, SET)})

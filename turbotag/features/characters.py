@@ -54,11 +54,12 @@ def _class(c: str) -> int:
 
 
 def _lower(c: str) -> int:
-    return ord(c.lower()[0])  # İ has two
+    return ord(c.lower()[0])  # the lower case of İ has two characters
 
 
 class Alphabet:
-    """Class and lower case of every code point, found out when a text first has it."""
+    """The class and the lower case of every code point. Code points are looked up when a text first
+    has them."""
 
     def __init__(self) -> None:
         self.classes = np.full(0x110000, 255, np.uint8)
@@ -74,9 +75,9 @@ class Alphabet:
 
 @dataclass
 class Units:
-    """The units of a text, text[starts[u]:ends[u]], and which of them white space stands before;
-    segments: (n + 1,) offsets of pieces of text, none empty, beyond which no unit is a
-    neighbour."""
+    """The units of a text: text[starts[u]:ends[u]], and whether white space stands before each.
+    segments: (n + 1,) offsets of pieces of text, none empty; units of different pieces are no
+    neighbours."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -107,19 +108,20 @@ class CharacterExtractor:
         self._offset = np.array([a.offset for a in atoms], np.int64)
 
     def codes(self, text: str) -> np.ndarray:
-        """The code points of a text, all of which the alphabet then knows."""
+        """The code points of a text; afterwards the alphabet knows all of them."""
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         self.alphabet.learn(codes)
         return codes
 
     def units(self, codes: np.ndarray, cuts: np.ndarray) -> Units:
-        """Units of the text from the first to the last of `cuts`, (segments + 1,) offsets."""
+        """The units of the text from the first to the last of `cuts`, the (segments + 1,) offsets
+        of the segments."""
         starts, ends, spaced = cut(codes, self.alphabet.classes, cuts, self.by_letter)
         return Units(starts, ends, spaced, np.unique(np.searchsorted(starts, cuts)))
 
     def keys(self, codes: np.ndarray, units: Units, marks: np.ndarray) -> np.ndarray:
-        """(units, templates) uint64 feature keys, 0 for none; marks: of each character by the
-        rules, or empty."""
+        """(units, templates) uint64 feature keys, 0 for none. marks: what the rules say of each
+        character, or empty."""
         known = self.alphabet.classes, self.alphabet.lower
         matrix = sources(codes, *known, marks, *vars(units).values())
         return template_keys(
@@ -204,7 +206,7 @@ def sources(codes, classes, lower, marks, starts, ends, spaced, segments):
         before, since = np.uint64(0), 0
         u = begin
         while u < end:
-            last = u + 1  # behind the last unit of the chunk that begins at u
+            last = u + 1  # the unit behind the chunk that begins at u
             while last < end and not spaced[last]:
                 last += 1
             a, b = starts[u], ends[last - 1]

@@ -27,9 +27,9 @@ from turbotag.errors import DataError
 from turbotag.features.resources import Arrays, Resource, depth_of
 
 CHECK = 8  # bits of the hash that tell whether a word is listed
-ROOM = 1.23  # places a word: with fewer the table cannot be made
+ROOM = 1.23  # places for each word; with fewer the table cannot be filled
 LONGEST = 63  # bits of a path
-SEEDS = 100  # a table is made with the first seed or one of the next few
+SEEDS = 100  # tries; the first seed or one of the next few works
 _DIGIT = re.compile(r"\d")
 _PATH = re.compile("[01]+")
 
@@ -48,8 +48,8 @@ CASED = (str, str.lower, str.capitalize, _folded, _folded_lower)
 
 
 class Clusters(Resource):
-    """slots: (3 B,) uint32; paths: of the clusters 1, 2, ...; cased: whether a listed word has
-    capitals, without which words are looked up in lower case only."""
+    """A table of word clusters. slots: (3 B,) uint32; paths: of clusters 1, 2, ...; cased: whether
+    a listed word has capitals. If none has, words are looked up in lower case only."""
 
     kind, prefix, has_depths = "cluster", "clusters", True
     layout: ClassVar = {
@@ -83,8 +83,8 @@ class Clusters(Resource):
 
     @classmethod
     def read(cls, name: str, path: Source) -> Clusters:
-        """From a UTF-8 file of lines `word<TAB>path`, further columns left out; so are empty lines.
-        Brown's own files have the path first."""
+        """Read a UTF-8 file of lines `word<TAB>path`. Further columns and empty lines are left out.
+        In the files of Brown's own program the path comes first."""
         shown = display_name(path)
         with open_binary(path) as f:
             try:
@@ -135,13 +135,6 @@ class Clusters(Resource):
             "shape": np.array([self.slots.size // 3, n, self.seed, self.cased], np.int64),
         }
 
-    def same(self, other: Resource) -> bool:
-        """Whether another resource gives the same words the same paths."""
-        if not isinstance(other, Clusters):
-            return False
-        a, b = self.arrays(), other.arrays()
-        return all(np.array_equal(a[name], b[name]) for name in a)
-
     @property
     def types(self) -> Callable[[list[str]], np.ndarray]:
         return self.numbers_of
@@ -178,7 +171,7 @@ def _bits(n: int) -> int:
 
 
 def _third(n: int) -> int:
-    """Places of one of a word's three hashes."""
+    """The number of places for each of the three hashes of a word."""
     return int(ROOM * n / 3) + 11
 
 
@@ -192,7 +185,7 @@ def _mixed(keys, seed):
 
 @njit(cache=True, nogil=True)
 def _places(mixed, B):
-    """(words, 3): a word's place in each third of the table."""
+    """(words, 3): the place of a word in each third of the table."""
     out = np.empty((mixed.size, 3), np.int64)
     for i in range(mixed.size):
         for j in range(3):
@@ -203,10 +196,11 @@ def _places(mixed, B):
 
 @njit(cache=True, nogil=True)
 def _fill(places, values, slots):
-    """Find slots such that slots[a] ^ slots[b] ^ slots[c] = value for all words, if there are any.
+    """Find slots such that slots[a] ^ slots[b] ^ slots[c] = value for all words, if there are such
+    slots.
 
-    A word that is the only one at one of its places can be given its value last, whatever the
-    others are; such words are taken away one after the other, and filled in backwards.
+    If a word is the only one at one of its places, it can be given its value last, whatever the
+    other slots hold. Such words are taken away one after the other, and filled in backwards.
     """
     n = places.shape[0]
     count, sums = np.zeros(slots.size, np.int64), np.zeros(slots.size, np.int64)

@@ -1,10 +1,10 @@
-"""Keys and weights of a model in few bytes: three for a feature of one weight.
+"""Keys and weights of a model in few bytes: three bytes for a feature with one weight.
 
-Keys are cut to their upper 32 bits, sorted, and written as the number of keys with each upper half
-and the lower halves: two bytes a key. An unknown feature is then taken for a known one with
-probability rows / 2^32. Weights are eight bits on a square-root scale, w = s q|q| / 127^2 with s
-the largest of its row, so that small ones, the most of them, keep two digits. Rows of which no
-weight is large are left out, and of the other rows the weights that are small.
+Keys are cut to their upper 32 bits and sorted. Written are the number of keys with each upper half
+(16 bits) and all lower halves: two bytes a key. An unknown feature is then mistaken for a known one
+with probability rows / 2^32. Weights have eight bits on a square-root scale, w = s q|q| / 127^2,
+where s is the largest weight of the row. So small weights, which are the most frequent, keep two
+digits. Rows without a large weight are left out, and so are the small weights of the other rows.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ import numpy as np
 
 HALF = np.uint64(32)
 HIGHS = 1 << 16
-SMALL = 0.25  # what share of the least size of a row's largest weight all its weights have
-LARGEST = 1e20  # size of a weight: a sum of millions, times values of 1e10, is a float still
+# small weights are those below this share of the least size that the largest weight of a row has
+SMALL = 0.25
+# largest weight: a sum of millions of them, times values of 1e10, is still a finite float
+LARGEST = 1e20
 
 
 def fold(keys: np.ndarray) -> np.ndarray:
-    """The upper 32 bits of each key twice: what a compact model can tell apart."""
+    """The upper 32 bits of each key, twice: all that a compact model can tell apart."""
     upper = keys >> HALF
     return upper | (upper << HALF)
 
 
 def distinct(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Indices in order of folded key; of those that fold alike the one with the largest size."""
+    """Indices in order of folded key. Of keys that fold alike, the one with the largest size is
+    taken."""
     upper = (keys >> HALF).astype(np.uint32)
     order = np.lexsort((-size, upper))
     first = np.ones(order.size, bool)
@@ -62,7 +65,7 @@ def unpack(*packed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def pack_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(counts (65536,) uint8 or, if they must be, uint16; lows uint16) of keys in the order of
+    """(counts (65536,), uint8 or if necessary uint16; lows uint16) of keys in the order of
     `distinct`."""
     upper = keys >> HALF
     counts = np.bincount((upper >> np.uint64(16)).astype(np.int64), minlength=HIGHS)
@@ -110,5 +113,5 @@ def check_scales(q: np.ndarray, scales: np.ndarray) -> None:
     rows = np.atleast_2d(q)
     if q.dtype != np.int8 or scales.dtype != np.float32 or scales.shape != (rows.shape[0],):
         raise ValueError(f"weights are {q.shape} {q.dtype} with {scales.shape} scales")
-    if not ((scales >= 0).all() and (scales < LARGEST).all()):  # nor NaN
+    if not ((scales >= 0).all() and (scales < LARGEST).all()):  # NaN is refused too
         raise ValueError("scales are not numbers from 0 up, or too large to be summed")

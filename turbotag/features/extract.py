@@ -20,7 +20,7 @@ from turbotag.features.resources import Resource, expand, find, kind_of
 from turbotag.features.templates import FLAGS, MAX_ATOMS, Atom, Template, text
 from turbotag.features.words import attribute
 
-MAX_STRINGS = 100_000  # an extractor that has seen more forgets them: some 40 MB
+MAX_STRINGS = 100_000  # strings that an extractor remembers, some 40 MB; then it forgets them all
 BOUNDARY = np.uint64(0x626F756E64617279)  # the value of every attribute outside the sentence
 OUTSIDE = -2  # its id in `origins`
 LARGEST = 1e10  # value of an attribute: times the largest weight, float32 still holds it
@@ -28,14 +28,14 @@ _UNESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*:")
 
 
 class _Memory:
-    """What a function gives for each string seen so far, (n_strings,)."""
+    """The result of a function for each string seen so far, (n_strings,)."""
 
     def __init__(self, function: Callable[[list[str]], np.ndarray]):
         self.function = function
         self.known = function([])
 
     def extend(self, strings: list[str]) -> np.ndarray:
-        """For all strings, those seen first."""
+        """The results for all strings, of which the first are those seen before."""
         new = strings[self.known.size :]
         if new:
             self.known = np.concatenate([self.known, self.function(new)])
@@ -89,7 +89,7 @@ class Extractor:
         return sorted(names | ({"word"} if self._resource else set()))
 
     def ids(self, block: Block) -> dict[str, np.ndarray]:
-        """(tokens,) ids of every column that the templates read, those of resources among them."""
+        """(tokens,) ids of every column that the templates read, resources included."""
         if sum(len(i.strings) for i in self.interners.values()) > MAX_STRINGS:
             self.forget()
         ids: dict[str, np.ndarray] = {}
@@ -246,8 +246,9 @@ class Extractor:
     def adopt(
         self, other: Extractor, origins: np.ndarray, vocabulary: dict[str, list[str]]
     ) -> tuple[np.ndarray, dict[str, list[str]]]:
-        """What `describe` needs to name another extractor's features, whose templates are among
-        ours: its `origins` in our numbers, and our vocabulary with their values at its end."""
+        """What `describe` needs to name the features of another extractor, whose templates are
+        among ours: its `origins` with our numbers, and our vocabulary with its values at the
+        end."""
         names = {column: list(values) for column, values in self.vocabulary().items()}
         numbers = {
             c: _numbered(values, names.setdefault(c, [])) for c, values in vocabulary.items()
@@ -316,7 +317,7 @@ class Occurrences:
 
 
 def _numbered(values: list[str], names: list[str]) -> np.ndarray:
-    """Where values are in `names`, to whose end those missing are added."""
+    """The places of values in `names`; missing ones are added at its end."""
     at = {name: n for n, name in enumerate(names)}
     for value in values:
         if value not in at:

@@ -15,7 +15,8 @@ from turbotag.corpus.reader import Source, display_name, open_binary
 from turbotag.errors import DataError
 from turbotag.features.resources import Arrays, Resource
 
-POSITIONS = ["", "U", "B", "I", "L"]  # no match; the only word of one; first, inner, last
+# no match; the only word of a name; its first, an inner, its last word
+POSITIONS = ["", "U", "B", "I", "L"]
 _HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 _GENITIVE = re.compile(r"(?<=\w)(['\u2019]s)\b")
 _SEED = np.uint64(0x7475726274616721)
@@ -27,7 +28,7 @@ class Gazetteer(Resource):
     prefixes: (m,) keys of every prefix of every name; whole: (m,) 1 where it is a name.
     """
 
-    kind, prefix = "gaz", "gazetteer"
+    kind, prefix, replaceable = "gaz", "gazetteer", True
     layout: ClassVar = {"prefixes": ("uint64", (None,)), "whole": ("uint8", (None,))}
 
     def __init__(self, name: str, prefixes: np.ndarray, whole: np.ndarray):

@@ -10,10 +10,11 @@ from numba import njit
 
 from turbotag.corpus.hashing import KeyTable
 
-CHUNK = 1 << 26  # bytes: malloc keeps what is smaller than half of this
+CHUNK = 1 << 26  # bytes: malloc keeps chunks smaller than half of this for itself
 SAMPLE = 100  # sentences from which the number of all features is guessed
 
-Keys = Callable[[int], tuple[np.ndarray, np.ndarray]]  # of a sentence: (keys, where each part ends)
+# gives (keys, where each part ends) of a sentence
+Keys = Callable[[int], tuple[np.ndarray, np.ndarray]]
 Lookup = Callable[[np.ndarray], np.ndarray]  # rows of keys, -1 for unknown ones
 Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -27,8 +28,8 @@ class Table(Protocol):
 
 
 class Pieces:
-    """Arrays that are joined with little memory beside the result: they are gathered in chunks so
-    large that the system has each back as soon as it is copied."""
+    """Arrays that are joined with little memory beside the result. They are gathered in chunks so
+    large that the system gets each back as soon as it is copied."""
 
     def __init__(self) -> None:
         self.chunks: list[np.ndarray] = []
@@ -60,9 +61,9 @@ class Pieces:
 def part_table(
     arcs: np.ndarray, gold: Keys, all_parts: Keys, min_count: int, known: Lookup | None = None
 ) -> KeyTable:
-    """A row for each feature of a gold arc or part, for each that is `known` and, if min_count is
-    not 0, for each that is seen on at least so many candidate arcs (or parts). arcs: (n,) how many
-    candidate arcs each of n sentences has."""
+    """A row for each feature of a gold arc or part, for each feature that is `known`, and, if
+    min_count is not 0, for each feature that is seen on at least so many candidate arcs (or parts).
+    arcs: (n,) the number of candidate arcs of each of n sentences."""
     table, n = KeyTable(1 << 16), arcs.size
     for i in range(n):
         table.insert(gold(i)[0])
@@ -102,8 +103,9 @@ def part_rows(
 def word_table(
     n: int, words: Keys, least: int, known: Lookup | None = None
 ) -> tuple[np.ndarray, Occurrences]:
-    """(keys of the features of words that are seen at least so many times in n sentences, or are
-    known; their occurrences by sentence as in structures/chain_problem, not yet sorted)."""
+    """(keys, occurrences). keys: of the features of words that are seen at least `least` times in n
+    sentences, or are known; occurrences: of these, by sentence as in structures/chain_problem, not
+    yet sorted."""
     flat, at, ends = Pieces(), Pieces(), [0]
     for i in range(n):
         found, end = words(i)

@@ -1,16 +1,18 @@
-"""All kinds of resources, and those of a model file. A new kind is a file and a line here."""
+"""The classes of all kinds of resources, and the resources of files and of models."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from turbotag.errors import UsageError
-from turbotag.features.clusters import Clusters
-from turbotag.features.gazetteer import Gazetteer
+from turbotag.features import declared
 from turbotag.features.resources import Arrays, Resource
 
-# By the name of the option that gives their files, which is their entry in a model's header too.
-KINDS: dict[str, type[Resource]] = {"gazetteers": Gazetteer, "clusters": Clusters}
+KINDS: dict[str, type[Resource]] = {  # by the option that gives their files
+    kind.option: getattr(import_module(f"turbotag.features.{kind.module}"), kind.name)
+    for kind in declared.KINDS
+}
 
 
 def read_resources(files: dict[str, dict[str, Any]]) -> list[Resource]:
@@ -23,14 +25,15 @@ def read_resources(files: dict[str, dict[str, Any]]) -> list[Resource]:
 
 
 def kept_resources(old: list[Resource], new: list[Resource]) -> list[Resource]:
-    """The resources of a model to go on from, and new ones; a new gazetteer takes the place of an
-    old one of the same name, but other clusters would change what the model's weights mean."""
+    """The resources of a model to go on from, and new ones. A new gazetteer takes the place of an
+    old one of the same name; other clusters would change what the model's weights mean."""
     for r in old:
         for other in new:
             same = (r.kind, r.name) == (other.kind, other.name)
-            if same and isinstance(r, Clusters) and not r.same(other):
+            if same and not r.replaceable and not r.same(other):
                 raise UsageError(
-                    f"--init has other clusters {r.name!r}: leave them out, or choose another name"
+                    f"--init has other {r.prefix} {r.name!r}: leave them out, or choose another "
+                    "name"
                 )
     found = {(r.kind, r.name): r for r in (*old, *new)}
     return [found[each] for cls in KINDS.values() for each in sorted(found) if each[0] == cls.kind]

@@ -1,9 +1,9 @@
 """Features of second-order parts: three words, hashed one by one, and their order and distance.
 
-Templates are written as those of arcs (features/arcs). Siblings are h:, m: and s:, the head, a
-child and the next one outwards, where m is START before the first child and s is END after the
-last (all siblings have neither); grandparents are g:, h: and m:. `dir` is the order of the three,
-`dist` adds how far the two that no arc joins are apart.
+Templates are written like those of arcs (features/arcs). The words of siblings are h:, m: and s:,
+which are the head, a child and the next child outwards. m is START before the first child, and s is
+END after the last; all siblings have neither. The words of grandparents are g:, h: and m:. `dir` is
+the order of the three words. `dist` adds the distance of the two words that no arc joins.
 """
 
 from __future__ import annotations

@@ -25,15 +25,17 @@ _COLUMN = re.compile(r"([a-z]+)([1-9]\d?)?(?::([\w:-]+))?")  # kind, depth, name
 
 
 class Resource(ABC):
-    """One resource: it gives each word of a text a number, and each number a value to be read.
+    """A resource gives each word of a text a number, and each number a value that templates read.
 
-    kind: as templates name it; has_depths: whether they may add a number to that, as in cluster4;
-    prefix: of its arrays in a model file; layout: their types and shapes there, as
-    storage/checks.expect takes them.
+    kind: the name in templates; has_depths: whether templates may add a number to it, as in
+    cluster4; prefix: of its arrays in a model file; layout: their types and shapes there, as
+    storage/checks.expect takes them; replaceable: whether learned weights still mean the same with
+    another resource of this kind.
     """
 
     kind: ClassVar[str]
     has_depths: ClassVar[bool] = False
+    replaceable: ClassVar[bool] = False
     prefix: ClassVar[str]
     layout: ClassVar[dict[str, tuple[str, tuple[int | None, ...]]]]
     name: str
@@ -52,10 +54,16 @@ class Resource(ABC):
     def arrays(self) -> Arrays:
         """What `load` takes."""
 
+    def same(self, other: Resource) -> bool:
+        """Whether another resource says the same of all words."""
+        a, b = self.arrays(), other.arrays()
+        return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
     @property
     @abstractmethod
     def types(self) -> Callable[[list[str]], np.ndarray]:
-        """What there is to know of words without regard to those around them, (words,)."""
+        """A function that gives what is known of words by themselves, without their neighbours,
+        (words,)."""
 
     @abstractmethod
     def numbers(self, types: np.ndarray, sentences: np.ndarray) -> np.ndarray:
@@ -63,7 +71,8 @@ class Resource(ABC):
 
     @abstractmethod
     def values(self, column: str) -> list[str]:
-        """What a template that reads `column` sees, by number; number 0 keeps it from firing."""
+        """The values that a template sees in `column`, by number. Number 0 keeps the template from
+        firing."""
 
 
 @cache
@@ -90,7 +99,8 @@ def name_of(column: str) -> str:
 
 
 def depth_of(column: str) -> int:
-    """How many bits of a path a column reads: 4 for cluster4, 0, which is all, for cluster."""
+    """The number of bits of a path that a column reads: 4 for cluster4, and 0, which means all, for
+    cluster."""
     return _read(column)[1]
 
 

@@ -1,7 +1,6 @@
-"""Three instructions that numba has no name for: comparing a whole line of a table at once, finding
-the first bit of a mask, and asking for a cache line ahead of its use. LLVM has them on every
-processor.
-"""
+"""Three instructions that numba has no name for: compare a whole line of a table at once, find the
+first bit of a mask, and ask for a cache line before it is used. LLVM has them for every
+processor."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ LINE = 32  # bytes of a line: half a cache line, so that none crosses two
 
 @intrinsic
 def matches(typing_context: Any, address: Any, wanted: Any) -> Any:
-    """A mask of the numbers in the line at an address that are `wanted`, whose type is theirs: bit
-    j is set if the j-th is."""
+    """A mask of the numbers in the line at an address that equal `wanted`: bit j is set if the j-th
+    does. The numbers have the type of `wanted`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         number = arguments[1].type
@@ -38,7 +37,7 @@ def matches(typing_context: Any, address: Any, wanted: Any) -> Any:
 
 @intrinsic
 def first_bit(typing_context: Any, mask: Any) -> Any:
-    """The number of the lowest bit that is set; of 0 anything."""
+    """The number of the lowest bit that is set; anything for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         found = builder.cttz(arguments[0], ir.IntType(1)(1))

@@ -1,13 +1,13 @@
-"""Tables from keys to weights, or to rows of weights, built around what a lookup waits for.
+"""Tables from keys to weights, or to rows of weights, made for fast lookups.
 
-Scoring an arc looks up two hundred keys, half of them unknown, in a table that no near cache holds:
-what counts is how many bytes the table has, and how many lookups wait for memory at the same time.
-A bucket is a line of 32 bytes, never in two cache lines, and one comparison of all its tags tells
-whether a key is in it. Only the upper 32 bits of a key, its mark, are told apart
-(features/compact).
+To score an arc, two hundred keys are looked up, half of them unknown, in a table that is larger
+than the near caches. So what counts is the size of the table, and how many lookups wait for memory
+at the same time. A bucket is a line of 32 bytes that never crosses two cache lines, and one
+comparison of all its tags tells whether a key is in it. Only the upper 32 bits of a key, its mark,
+are told apart (features/compact).
 
-Marks in order are dealt to buckets in order: with n buckets a mark x is in bucket n x / 2^32. So
-the tables are made by one pass over the sorted marks of a model file.
+Marks in rising order are dealt to buckets in rising order: with n buckets, mark x is in bucket n x
+/ 2^32. So the tables are made by one pass over the sorted marks of a model file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turbotag.features import compact
 from turbotag.features.simd import LINE, first_bit, matches, prefetch
 
 HALF, QUARTER = np.uint64(32), np.uint64(16)
-AHEAD = 32  # lookups for which the memory is asked before it is needed
+AHEAD = 32  # lookups whose memory is asked for in advance
 
 # A line of weights: the tags of ten keys, 16 bits each, their weights, eight bits each, a weight
 # of 0 for unknown keys, and whether there were more than ten.
@@ -33,11 +33,11 @@ FULL = np.uint32(1 << 31)  # in the row of the first mark: there are more than s
 
 
 class Weights(NamedTuple):
-    """lines: (buckets, 32) uint8; marks, extra: those that found no room, in order, and their
-    weights, int8; values: (256,) float32, what the weights stand for, by their bytes.
+    """lines: (buckets, 32) uint8; marks, extra: the keys that found no room, in order, and their
+    int8 weights; values: (256,) float32, the value of each weight byte.
 
-    There are at least 2^16 buckets: marks of one bucket then differ in the 16 bits that follow its
-    number in the product n x, and the tag is the whole of a mark.
+    There are at least 2^16 buckets. The marks of one bucket then differ in the 16 bits that follow
+    its number in the product n x, so the tag tells the whole mark.
     """
 
     lines: np.ndarray
@@ -54,8 +54,8 @@ class Rows(NamedTuple):
 
 
 class WeightTable:
-    """Weights of features by key, 0 for those unknown; keys in order of their marks, which are
-    distinct and not 0; weights: int8, of this scale (features/compact)."""
+    """Weights of features by key, 0 for unknown keys. keys: in order of their marks, which are
+    distinct and not 0; weights: int8, with this scale (features/compact)."""
 
     def __init__(self, keys: np.ndarray, weights: np.ndarray, scales: np.ndarray):
         lines = _aligned(max(1 << 16, keys.size // MEAN_WEIGHTS), LINE)
@@ -73,8 +73,8 @@ class WeightTable:
 
 
 class RowTable:
-    """Rows of features by key, -1 for those unknown: that of the i-th key is i. The keys are in
-    order of their marks, which are distinct and not 0."""
+    """Rows of features by key, -1 for unknown keys: the i-th key has row i. keys: in order of their
+    marks, which are distinct and not 0."""
 
     def __init__(self, keys: np.ndarray):
         marks = (keys >> HALF).astype(np.uint32)
@@ -89,7 +89,7 @@ class RowTable:
 
 
 def _aligned(n: int, size: int) -> np.ndarray:
-    """(n, size) zeros, uint8, each row of which begins at a multiple of its size in memory."""
+    """(n, size) uint8 zeros; each row begins at a multiple of its size in memory."""
     memory = np.zeros(size * (n + 1), np.uint8)
     skip = -memory.ctypes.data % size
     return memory[skip : skip + size * n].reshape(n, size)
@@ -100,7 +100,8 @@ def _aligned(n: int, size: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _fill_weights(keys, weights, lines, tags, more):
-    """Fill the lines; returns how many keys found no room, whose numbers are then in `more`."""
+    """Fill the lines. Returns the number of keys that found no room; their numbers are then in
+    `more`."""
     n, last, j, left = np.uint64(lines.shape[0]), np.int64(-1), 0, 0
     for i in range(keys.size):
         if weights[i] == 0:
@@ -129,7 +130,8 @@ def _among_more(mark, marks, extra):
 
 @njit(cache=True, nogil=True)
 def ask(keys, begin, end, lines, products):
-    """First half of `total`: where the keys are to be found, which the processor begins to read."""
+    """First half of `total`: compute where the keys are, and let the processor begin to read
+    there."""
     n, memory = np.uint64(lines.shape[0]), lines.ctypes.data
     for i in range(begin, end):
         products[i] = (keys[i] >> HALF) * n
@@ -139,10 +141,11 @@ def ask(keys, begin, end, lines, products):
 
 @njit(cache=True, nogil=True)
 def total(keys, begin, end, products, lines, marks, extra, values):
-    """The sum of the weights of keys[begin:end], of which `ask` was told.
+    """The sum of the weights of keys[begin:end], for which `ask` was called.
 
-    Slots that are not used have tag and weight 0 and stand behind those that are: whoever finds one
-    has found nothing."""
+    Unused slots have tag and weight 0 and stand behind the used ones. A lookup that ends at one has
+    found nothing.
+    """
     memory = lines.ctypes.data
     found = 0.0
     for i in range(begin, end):

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turbotag.corpus.reader import Column
 from turbotag.corpus.trees import crossing
 from turbotag.metrics.tags import Counts
-
-Labels = tuple[list[str], np.ndarray]  # distinct strings, and the id of each token's
 
 CONVENTIONS = {
     "nopunct": "nopunct (words with UPOS PUNCT not counted, labels without subtypes)",
@@ -148,8 +147,8 @@ def score_trees(
     sentences: np.ndarray,
     forms: list[str],
     upos: list[str] | None = None,
-    gold_labels: Labels | None = None,
-    predicted_labels: Labels | None = None,
+    gold_labels: Column | None = None,
+    predicted_labels: Column | None = None,
 ) -> AttachmentScore:
     """Compare the trees of the same sentences: heads (tokens,), sentences (n + 1,) offsets.
 
@@ -189,14 +188,14 @@ class _Common:
     predicted: np.ndarray
 
 
-def _shared(gold: Labels | None, predicted: Labels | None, subtypes: bool) -> _Common | None:
+def _shared(gold: Column | None, predicted: Column | None, subtypes: bool) -> _Common | None:
     if gold is None or predicted is None:
         return None
     number: dict[str, int] = {}
 
-    def renumber(labels: Labels) -> np.ndarray:
-        names = labels[0] if subtypes else [s.split(":")[0] for s in labels[0]]
-        return np.array([number.setdefault(s, len(number)) for s in names], np.int64)[labels[1]]
+    def renumber(labels: Column) -> np.ndarray:
+        names = (s if subtypes else s.split(":")[0] for s in labels.strings)
+        return np.array([number.setdefault(s, len(number)) for s in names], np.int64)[labels.ids]
 
     ids = renumber(gold), renumber(predicted)
     return _Common(list(number), *ids)

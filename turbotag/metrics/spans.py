@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from turbotag.corpus import schemes
+from turbotag.corpus.reader import Column
 from turbotag.metrics.tags import Counts, TagScore, same_tag
 
 
@@ -48,29 +49,24 @@ class Compared:
 
 
 def compare(
-    gold: list[str],
-    gold_ids: np.ndarray,
-    predicted: list[str],
-    predicted_ids: np.ndarray,
-    sentences: np.ndarray,
-    strict: bool = False,
+    gold: Column, predicted: Column, sentences: np.ndarray, strict: bool = False
 ) -> Compared | None:
-    """The spans of two tag sequences, each (strings, ids); None if the tags are not span tags.
+    """The spans of two columns of tags; None if the tags are not span tags.
 
     Strictly, a span counts if all its tags fit the scheme of the gold tags. Predicted tags may be
     IOBES instead, which its letters tell, or IOB2 where the gold tags are IOBES.
     """
-    g = schemes.parse(gold)
-    p = schemes.parse(predicted, g.types) if g else None
+    g = schemes.parse(gold.strings)
+    p = schemes.parse(predicted.strings, g.types) if g else None
     if g is None or p is None:
         return None
-    in_gold = schemes.spans(g.prefix[gold_ids], g.type[gold_ids], sentences)
-    in_predicted = schemes.spans(p.prefix[predicted_ids], p.type[predicted_ids], sentences)
+    in_gold = schemes.spans(g.prefix[gold.ids], g.type[gold.ids], sentences)
+    in_predicted = schemes.spans(p.prefix[predicted.ids], p.type[predicted.ids], sentences)
     if not strict:
         return Compared(in_gold, in_predicted, p.types, CONLLEVAL)
-    rules = schemes.detect(g, gold_ids, sentences)
+    rules = schemes.detect(g, gold.ids, sentences)
     among = ("iobes", "iob2" if rules.scheme == "iobes" else rules.scheme)
-    followed = schemes.detect(p, predicted_ids, sentences, among)
+    followed = schemes.detect(p, predicted.ids, sentences, among)
     return Compared(
         in_gold.without(rules.irregular),
         in_predicted.without(followed.irregular),
@@ -91,16 +87,10 @@ def _strict(gold: schemes.Detected, predicted: schemes.Detected) -> str:
 
 
 def score(
-    gold: list[str],
-    gold_ids: np.ndarray,
-    predicted: list[str],
-    predicted_ids: np.ndarray,
-    sentences: np.ndarray,
-    strict: bool = False,
+    gold: Column, predicted: Column, sentences: np.ndarray, strict: bool = False
 ) -> SpanScore | None:
-    """Compare two tag sequences, each (strings, ids); None if the tags are not span tags."""
-    tags = (gold, gold_ids, predicted, predicted_ids)
-    compared = compare(*tags, sentences, strict)
+    """Compare two columns of tags; None if the tags are not span tags."""
+    compared = compare(gold, predicted, sentences, strict)
     if compared is None:
         return None
     in_gold, in_predicted = compared.gold.keys(), compared.predicted.keys()
@@ -112,6 +102,6 @@ def score(
     for _, _, k in in_gold & in_predicted:
         counts[k].correct += 1
     types = dict(zip(compared.types, counts, strict=True))
-    found = SpanScore.of(compared.convention, same_tag(*tags), sentences, types)
+    found = SpanScore.of(compared.convention, same_tag(gold, predicted), sentences, types)
     assert isinstance(found, SpanScore)
     return found

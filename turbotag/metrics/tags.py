@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turbotag.corpus.reader import Column
+
 MOST_TYPES = 300  # values of tags: a table of more, such as lemmas, tells nothing
 _ATTRIBUTES = re.compile(r"[^=|]+=[^=|]+(\|[^=|]+=[^=|]+)*")
 
@@ -103,12 +105,10 @@ class TagScore:
         }
 
 
-def same_tag(
-    gold: list[str], gold_ids: np.ndarray, predicted: list[str], predicted_ids: np.ndarray
-) -> np.ndarray:
+def same_tag(gold: Column, predicted: Column) -> np.ndarray:
     """(tokens,) bool: the predicted string is the gold one."""
-    at = {s: n for n, s in enumerate(gold)}
-    return np.array([at.get(s, -1) for s in predicted])[predicted_ids] == gold_ids
+    at = {s: n for n, s in enumerate(gold.strings)}
+    return np.array([at.get(s, -1) for s in predicted.strings])[predicted.ids] == gold.ids
 
 
 def _attributes(tags: list[str]) -> list[dict[str, str]]:
@@ -118,15 +118,13 @@ def _attributes(tags: list[str]) -> list[dict[str, str]]:
     ]
 
 
-def _by_attribute(
-    gold: list[str], gold_ids: np.ndarray, predicted: list[str], predicted_ids: np.ndarray
-) -> dict[str, Counts]:
+def _by_attribute(gold: Column, predicted: Column) -> dict[str, Counts]:
     """How often a word has an attribute, in gold, predicted, and with the same value in both."""
-    sides = _attributes(gold), _attributes(predicted)
+    sides = _attributes(gold.strings), _attributes(predicted.strings)
     types: dict[str, Counts] = {}
-    codes = gold_ids.astype(np.int64) * len(predicted) + predicted_ids
+    codes = gold.ids.astype(np.int64) * len(sides[1]) + predicted.ids
     for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-        ours, theirs = sides[0][code // len(predicted)], sides[1][code % len(predicted)]
+        ours, theirs = sides[0][code // len(sides[1])], sides[1][code % len(sides[1])]
         for name in ours.keys() | theirs.keys():
             counts = types.setdefault(name, Counts())
             counts.gold += int(count) * (name in ours)
@@ -135,28 +133,25 @@ def _by_attribute(
     return types
 
 
-def score_tags(
-    gold: list[str],
-    gold_ids: np.ndarray,
-    predicted: list[str],
-    predicted_ids: np.ndarray,
-    sentences: np.ndarray,
-) -> TagScore:
-    """Accuracy over all tokens. The counts are those of each tag; where tags are attributes, as
-    Case=Nom|Number=Sing, those of each attribute; of more than MOST_TYPES values there are none."""
-    right = same_tag(gold, gold_ids, predicted, predicted_ids)
-    if any(map(_ATTRIBUTES.fullmatch, gold)) and all(
-        value == "_" or _ATTRIBUTES.fullmatch(value) for value in gold
+def score_tags(gold: Column, predicted: Column, sentences: np.ndarray) -> TagScore:
+    """Accuracy over all tokens, and counts of each tag.
+
+    Tags that are attributes, such as Case=Nom|Number=Sing, are counted by attribute. Columns with
+    more than MOST_TYPES values have no counts.
+    """
+    right = same_tag(gold, predicted)
+    if any(map(_ATTRIBUTES.fullmatch, gold.strings)) and all(
+        value == "_" or _ATTRIBUTES.fullmatch(value) for value in gold.strings
     ):
-        types = _by_attribute(gold, gold_ids, predicted, predicted_ids)
+        types = _by_attribute(gold, predicted)
         return TagScore.of("all tokens; attributes with their values", right, sentences, types)
     types = {}
-    if len({*gold, *predicted}) > MOST_TYPES:
+    if len({*gold.strings, *predicted.strings}) > MOST_TYPES:
         return TagScore.of("all tokens", right, sentences, types)
-    for n, count in zip(*np.unique(gold_ids, return_counts=True), strict=True):
-        types.setdefault(gold[n], Counts()).gold = int(count)
-    for n, count in zip(*np.unique(predicted_ids, return_counts=True), strict=True):
-        types.setdefault(predicted[n], Counts()).predicted = int(count)
-    for n, count in zip(*np.unique(gold_ids[right], return_counts=True), strict=True):
-        types[gold[n]].correct = int(count)
+    for n, count in zip(*np.unique(gold.ids, return_counts=True), strict=True):
+        types.setdefault(gold.strings[n], Counts()).gold = int(count)
+    for n, count in zip(*np.unique(predicted.ids, return_counts=True), strict=True):
+        types.setdefault(predicted.strings[n], Counts()).predicted = int(count)
+    for n, count in zip(*np.unique(gold.ids[right], return_counts=True), strict=True):
+        types[gold.strings[n]].correct = int(count)
     return TagScore.of("all tokens", right, sentences, types)

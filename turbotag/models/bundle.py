@@ -24,7 +24,7 @@ SMALL = 1 << 12  # bytes: arrays below are not worth sharing
 
 
 def save_bundle(path: str, stages: dict[str, Any], header: dict[str, Any]) -> None:
-    """Write models by their names; header: what is said of them all."""
+    """Write models by their names. header: what is said of all of them together."""
     arrays: dict[str, np.ndarray] = {}
     shared: dict[str, str] = {}
     seen: dict[tuple[Any, ...], str] = {}
@@ -43,7 +43,8 @@ def save_bundle(path: str, stages: dict[str, Any], header: dict[str, Any]) -> No
 
 
 def load_bundle(path: str, names: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(header, models by their names); names: with those of features, where there are any."""
+    """(header, models by their names). names: whether to read the names of features too, where
+    there are any."""
 
     def wanted(header: dict[str, Any], entries: Entries) -> list[str]:
         check_header(header)
@@ -66,8 +67,8 @@ def load_bundle(path: str, names: bool = False) -> tuple[dict[str, Any], dict[st
 def _wanted(
     stage: dict[str, Any], shared: dict[str, str], entries: Entries, names: bool
 ) -> dict[str, str]:
-    """The arrays to be read of a stage, by their names in the file; ValueError if they are not as
-    they should be."""
+    """The arrays of a stage that are to be read, by their names in the file; ValueError if they are
+    not as they should be."""
     if stage["kind"] not in KINDS:
         raise ValueError(f"a stage is a {stage['kind']!r:.20}")
     at = places(stage["name"], shared, entries)
@@ -77,7 +78,8 @@ def _wanted(
 
 
 def load_model(path: str, names: bool = False) -> Any:
-    """A model of any kind but a pipeline; names: with the names of its features, if it has them."""
+    """A model of any kind except a pipeline. names: whether to read the names of its features too,
+    if it has them."""
     kind = store.kind(path)
     if kind == KIND:
         raise DataError(f"is a pipeline: name one of its stages, as in {path}/upos", path)

@@ -1,12 +1,15 @@
-"""Calibration: a map of two numbers that makes a model's probabilities those of held-out data.
+"""Calibration: two numbers that map a model's probabilities to those seen in held-out data.
 
-A model is surer of its answers than text that is new allows: weights fit the training data, and the
+A model is surer of its answers than new text allows: its weights fit the training data, and the
 cost term of a loss pushes right and wrong answers apart. So probabilities are taken at another
-temperature, and mixed with those of one who knows nothing,
+temperature, and mixed with those of a uniform guess,
+
     p'(y) = (1 - doubt) p_a(y) + doubt / answers,    p_a(y) = p(y)^a / sum_y' p(y')^a,
-where a is the sharpness and y a whole structure: n-best lists and marginals agree. The doubt stands
-for right answers that the model rules out, such as heads that pruning leaves out: without it they
-alone would decide a. Both are fitted by the likelihood of held-out answers. No prediction changes.
+
+where a is the sharpness and y a whole structure; so n-best lists and marginals agree. The doubt
+stands for right answers that the model rules out, such as heads that pruning leaves out. Without
+it, those answers alone would decide a. Both numbers are fitted by the likelihood of held-out
+answers. No prediction changes.
 """
 
 from __future__ import annotations
@@ -21,11 +24,11 @@ import numpy as np
 from turbotag.metrics.calibration import calibrate, log_loss
 
 LEAST_SHARPNESS, MOST_SHARPNESS = 1e-3, 1e3
-# What is taken for known before any data, so that few items, all of them right, do not lead to
-# certainty: log a is normal around 0 with a deviation of 1, and of PRIOR_ITEMS items one had an
-# answer that the model ruled out.
+# What is assumed before any data, so that a few items that are all right do not lead to certainty:
+# log a is normal around 0 with a deviation of 1, and of PRIOR_ITEMS items one had an answer that
+# the model ruled out.
 PRIOR_ITEMS = 100
-PRECISION = 1e-2  # of log a: far below what a few thousand items determine
+PRECISION = 1e-2  # precision of log a: far finer than a few thousand items can determine
 MAP = {"sharpness": float, "doubt": float, "items": int, "log_loss": [float], "ece": [float]}
 CALIBRATION = {"data": str, "maps": {"*": MAP}}  # of a model's header
 
@@ -38,7 +41,7 @@ class Confidence:
     doubt: float = 0.0
 
     def mix(self, p: Any, chance: Any) -> Any:
-        """Probabilities at the sharpness, mixed with those of one who knows nothing."""
+        """Probabilities at the sharpness, mixed with those of a uniform guess, `chance`."""
         return (1.0 - self.doubt) * p + self.doubt * chance
 
 
@@ -46,7 +49,7 @@ PLAIN = Confidence()
 
 
 def confidence_of(header: dict[str, Any], name: str) -> Confidence:
-    """What a model's header says of one kind of answer; ValueError if it cannot be."""
+    """What the header of a model says of one kind of answer; ValueError if that cannot be."""
     maps = header.get("calibration", {}).get("maps", {})
     for other, entry in maps.items():
         if not len(entry["log_loss"]) == len(entry["ece"]) == 2:
@@ -64,8 +67,8 @@ def confidence_of(header: dict[str, Any], name: str) -> Confidence:
 class Items:
     """Held-out answers of one kind: tags, entities, heads or labels.
 
-    right: (items,) whether the prediction is right; at: probabilities (of the predictions, of the
-    right answers) at a sharpness; chance: both for one who knows nothing.
+    right: (items,) whether the prediction is right; at: a function of the sharpness that gives the
+    probabilities of the predictions and of the right answers; chance: both for a uniform guess.
     """
 
     right: np.ndarray
@@ -75,7 +78,7 @@ class Items:
 
 def fit(items: Items) -> dict[str, Any]:
     """The map that makes held-out answers most probable, with log loss and expected calibration
-    error before and after: an entry of a header."""
+    error before and after, as an entry of a header."""
     from scipy.optimize import minimize_scalar  # not needed, and slow to import, for predictions
 
     def loss(log_sharpness: float) -> float:

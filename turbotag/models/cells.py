@@ -9,6 +9,7 @@ import numpy as np
 
 from turbotag.features import compact
 from turbotag.models.tagger_file import check_weights
+from turbotag.models.tasks import coder_named
 from turbotag.storage.checks import expect
 from turbotag.storage.tensors import Entries
 from turbotag.structures.sparse_rows import SparseRows
@@ -24,7 +25,7 @@ class Cells:
     weights: np.ndarray
 
     def of_rows(self, chosen: np.ndarray, least: float) -> Cells:
-        """Some rows, in this order, without the weights whose size is not above `least`."""
+        """Some rows, in this order, without the weights of size `least` or less."""
         first, labels = self.rows
         counts = np.diff(first)[chosen]
         at = np.repeat(first[chosen] - np.append(0, np.cumsum(counts)[:-1]), counts)
@@ -66,7 +67,7 @@ class Cells:
 
 
 def rounded(cells: Cells) -> Cells:
-    """With weights of eight bits."""
+    """The cells with their weights rounded to eight bits."""
     return Cells(cells.rows, compact.dequantize(*compact.quantize(cells.weights)))
 
 
@@ -88,9 +89,11 @@ def restored(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def list_arrays(header: dict[str, Any], entries: Entries) -> tuple[int, list[str]]:
-    """(rows, the arrays of weights) of a file; ValueError if they are not those of lists."""
+    """(number of rows, the arrays of weights) of a file; ValueError if they are not those of a
+    model with lists."""
     by, small = header["lists"]["by"], bool(header.get("compact"))
-    if by not in ("weights", "scripts") or len(header["labels"]) > MOST_LABELS:
+    coder = coder_named(by)
+    if not (coder or by == "weights") or len(header["labels"]) > MOST_LABELS:
         raise ValueError(f"lists by {by!r:.20} of {len(header['labels'])} labels")
     if small:
         n = expect(entries, "lows", "uint16", (None,))
@@ -99,16 +102,13 @@ def list_arrays(header: dict[str, Any], entries: Entries) -> tuple[int, list[str
     else:
         n = expect(entries, "keys", "uint64", (None,))
         found = ["keys"]
-    for name in ("fine", *(["coarse"] if by == "weights" else [])):
+    for name in ("fine", *([] if coder else ["coarse"])):
         expect(entries, f"{name}.counts", "uint16", (n,))
         m = expect(entries, f"{name}.labels", "uint16", (None,))
         found += [f"{name}.counts", f"{name}.labels"]
         found += _vector(entries, f"{name}.weights", m, small)
-    if by == "scripts":
-        m = expect(entries, "known.keys", "uint64", (None,))
-        expect(entries, "known.counts", "uint16", (m,))
-        expect(entries, "known.labels", "uint16", (None,))
-        found += ["known.keys", "known.counts", "known.labels"]
+    if coder:
+        found += coder.expected(entries)
     if header["order"]:
         found += _vector(entries, "pairs", None, small)
     return n, found

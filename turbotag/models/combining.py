@@ -12,8 +12,8 @@ from turbotag.models.tokenizer import Tokenizer
 
 
 def combine(models: tuple[str, ...], output: str, command: str = "") -> list[str]:
-    """Write the models of files, or of shipped names, to one file, in the order in which they are
-    to run; the names of its stages. A model takes the place of one before it that fills the same
+    """Write models, given by file or shipped name, into one file, in the order in which they are to
+    run. Returns the names of its stages. A model replaces an earlier one that fills the same
     columns; a tokenizer comes first."""
     stages: dict[str, Any] = {}
     for given in models:
@@ -39,7 +39,7 @@ def _same_work(old: Any, new: Any) -> bool:
 
 
 def _free(name: str, taken: dict[str, Any]) -> str:
-    """A name of a stage that none has yet."""
+    """A name for a stage that no other stage has."""
     if "/" in name or not name:
         raise UsageError(f"{name!r} cannot name a stage")
     found, n = name, 2

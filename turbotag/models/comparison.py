@@ -1,4 +1,4 @@
-"""What is predicted beside what is right: the score, and what lies behind it."""
+"""Predictions compared with gold: the score, and the details behind it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from turbotag.corpus.reader import Block
+from turbotag.corpus.reader import Block, Column
 from turbotag.errors import DataError
-from turbotag.metrics.attachment import Attachment, Labels
+from turbotag.metrics.attachment import Attachment
 from turbotag.metrics.calibration import Calibration
 
 Confusion = Counter[tuple[str | None, str | None]]
@@ -21,8 +21,9 @@ Confusion = Counter[tuple[str | None, str | None]]
 class Details:
     """What a page shows beside a score.
 
-    confusion: how often a gold label met a predicted one, None where there was no item to meet;
-    calibration: of each kind of probability that is known; lengths: by the length of sentences.
+    confusion: how often a gold label met a predicted one, None where only one side has an item;
+    calibration: of each kind of probability that is known; lengths: attachment by the length of
+    sentences.
     """
 
     confusion: Confusion
@@ -40,18 +41,19 @@ class Comparison(Protocol):
     def details(self) -> Details: ...
 
 
-def confusion_of(gold: Labels, predicted: Labels, where: np.ndarray) -> Confusion:
+def confusion_of(gold: Column, predicted: Column, where: np.ndarray) -> Confusion:
     """How often two labels meet at the tokens `where`."""
-    k = len(predicted[0])
-    codes = gold[1][where].astype(np.int64) * k + predicted[1][where]
+    k = len(predicted.strings)
+    codes = gold.ids[where].astype(np.int64) * k + predicted.ids[where]
     confusion: Confusion = Counter()
     for code, n in zip(*np.unique(codes, return_counts=True), strict=True):
-        confusion[gold[0][code // k], predicted[0][code % k]] += int(n)
+        confusion[gold.strings[code // k], predicted.strings[code % k]] += int(n)
     return confusion
 
 
 def probabilities_in(block: Block, column: int, name: str = "") -> np.ndarray:
-    """(tokens,) from a column, or from its NAME= if there is a name; nan where there is none."""
+    """(tokens,) probabilities from a column, or from NAME= in it if a name is given; nan where
+    there is none."""
     if column >= len(block.format.columns):
         return np.full(block.n_tokens, np.nan)
     strings, ids = block.column(column)

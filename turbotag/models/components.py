@@ -1,6 +1,6 @@
-"""What a parser is made of: tables of weights, each with what it decides.
+"""The parts of a parser: tables of weights, each with what it decides.
 
-They are made from the packed arrays of a stage (features/compact), in training as soon as the stage
+They are made from the packed arrays of a stage (features/compact): in training as soon as the stage
 is trained, and from the file when a parser is loaded.
 """
 
@@ -26,8 +26,9 @@ Candidates = tuple[np.ndarray, np.ndarray]  # (cuts, heads): see structures/prun
 def unpacked(
     arrays: dict[str, np.ndarray], stage: str, classes: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(folded keys, float32 weights) of a stage, whose arrays are STAGE.counts and so on; else
-    ValueError. classes: how many weights a row has, 0 if it is one number."""
+    """(folded keys, float32 weights) of a stage, whose arrays are called STAGE.counts and so on;
+    ValueError if they do not fit together. classes: the number of weights of a row, 0 for a single
+    number."""
     keys, weights = compact.unpack(*(arrays[f"{stage}.{name}"] for name in PACKED))
     shape = (keys.size, classes) if classes else (keys.size,)
     if weights.shape != shape:
@@ -44,8 +45,8 @@ def weight_table(arrays: dict[str, np.ndarray], stage: str) -> WeightTable:
 
 
 class Classifier(NamedTuple):
-    """Classes of words: each has the sum of its features' rows, (rows, classes), as scores. The
-    weights are eight bits, w = s q|q| / 127^2 (features/compact)."""
+    """Decides between classes of words: the scores of a word are the sum of the rows, (rows,
+    classes), of its features. Weights have eight bits, w = s q|q| / 127^2 (features/compact)."""
 
     table: RowTable
     weights: np.ndarray
@@ -58,8 +59,8 @@ class Classifier(NamedTuple):
         extractor: ArcExtractor,
         tree: np.ndarray | None = None,
     ) -> np.ndarray:
-        """(words, classes) of the words of a block and their arcs, from the root if the trees are
-        not known."""
+        """(words, classes) for the words of a block and their arcs; without trees, the arcs come
+        from the root."""
         heads = np.zeros(matrix.shape[0], np.int32) if tree is None else tree
         where = matrix, sentences, heads, tree is not None, extractor.data
         found: np.ndarray = class_scores(*where, *self.table.data, self.weights, self.scales)
@@ -82,8 +83,8 @@ def classifier(arrays: dict[str, np.ndarray], stage: str, classes: list[str]) ->
 
 @dataclass(frozen=True)
 class Supertagger:
-    """Gives each word a guess of its label and of the side of its head; values: (classes,) hashes
-    of the supertags, as templates see them."""
+    """Guesses the label of each word and the side of its head. values: (classes,) hashes of the
+    supertags, as templates see them."""
 
     classifier: Classifier
     values: np.ndarray
@@ -107,14 +108,14 @@ def supertagger(arrays: dict[str, np.ndarray], names: list[str]) -> Supertagger:
 
 
 def one_sentence(matrix: np.ndarray) -> np.ndarray:
-    """Where the sentences of words begin and end, if they are all of one."""
+    """The offsets of the sentences of words that are all of one sentence."""
     return np.array([0, matrix.shape[0]])
 
 
 @dataclass(frozen=True)
 class Pruner:
-    """Leaves each word a few heads; kept: how many at most, and how improbable they may be beside
-    the best. Without a table it leaves all."""
+    """Leaves each word a few heads. kept: how many at most, and how improbable they may be relative
+    to the best. Without a table it leaves all heads."""
 
     decoder: str
     single_root: bool
@@ -136,6 +137,6 @@ class Pruner:
 
 
 def kept_heads(second_order: bool, asked: int | None) -> tuple[int, float]:
-    """How many heads a word keeps, and how improbable they may be beside the best."""
+    """How many heads a word keeps, and how improbable they may be relative to the best."""
     usual, ratio = pruning.NARROW if second_order else pruning.WIDE
     return asked or usual, ratio

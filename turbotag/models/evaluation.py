@@ -29,11 +29,11 @@ def compare(
     strict: bool = False,
     probabilities: bool = False,
 ) -> dict[str, Comparison]:
-    """What a file, a model or a pipeline says of a gold file: by name if it is a pipeline, which
-    says several things, under "" otherwise.
+    """Compare a file, a model or a pipeline with a gold file. The results of a pipeline, which
+    predicts several things, have names; otherwise the name is "".
 
-    The task is `tags`, `parse`, or `all`: everything, as in the CoNLL 2018 shared task, which is
-    also what is compared of two files with other words; a model is then given raw text.
+    The task is `tags`, `parse` or `all`: everything, as in the CoNLL 2018 shared task. `all` is
+    also used if two files have different words; a model is then given raw text.
     """
     format = layout.format
     if task == "all":
@@ -94,8 +94,8 @@ def compare_raw(gold_path: Source, model: Model | Pipeline) -> Whole:
 
 
 def _other_words(gold: Source, predicted: Source, format: str | None) -> bool:
-    """Whether two files are CoNLL-U and differ in their words or sentences. Standard input, which
-    can be read only once, is taken to have the same."""
+    """Whether two files are CoNLL-U and differ in their words or sentences. Standard input can be
+    read only once and is assumed to have the same."""
     if format not in (None, "conllu") or "-" in (gold, predicted):
         return False
     blocks = [read(path, format) for path in (gold, predicted)]
@@ -115,8 +115,8 @@ def compare_pipeline(
     strict: bool = False,
     probabilities: bool = False,
 ) -> dict[str, Comparison]:
-    """All that a pipeline predicts and a CoNLL-U file has: tags by the name of their column, or of
-    their note in MISC, and `trees`. The sentences and words are those of the file."""
+    """All that a pipeline predicts and a CoNLL-U file has: tags, by the name of their column or of
+    their note in MISC, and `trees`. Sentences and words are those of the file."""
     gold = read(gold_path, format)
     if gold.format.name != "conllu":
         raise DataError(f"is {gold.format.name}; a pipeline is scored on CoNLL-U", gold.path)

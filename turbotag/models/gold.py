@@ -11,20 +11,21 @@ import numpy as np
 
 from turbotag.corpus import schemes, trees
 from turbotag.corpus.formats import Conll, Format, Naming, default_names, given_names
-from turbotag.corpus.reader import Block, Source, display_name, read
+from turbotag.corpus.reader import Block, Column, Source, display_name, read
 from turbotag.errors import DataError, UsageError
 from turbotag.metrics import spans as span_metrics
 from turbotag.metrics import tags as tag_metrics
 from turbotag.metrics.attachment import AttachmentScore, score_trees
+from turbotag.models.tasks import TASKS
 from turbotag.optim.trace import Echo
 
 if TYPE_CHECKING:
     from turbotag.models.parser import Parser
     from turbotag.models.tagger import Tagger
 
-SPAN_TASKS = ("ner", "chunk")
-OPEN_TASKS = ("morph", "lemma")  # with values without end
-COLUMNS = {"pos": "upos", "morph": "feats", "lemma": "lemma"}  # of CoNLL-U, by task
+SPAN_TASKS = tuple(name for name, task in TASKS.items() if task.spans)
+OPEN_TASKS = tuple(name for name, task in TASKS.items() if task.open)
+COLUMNS = {name: task.column for name, task in TASKS.items() if task.column}  # of CoNLL-U
 MANY_TAGS = 300  # more distinct tags than this make the column suspicious
 
 Score = tag_metrics.TagScore
@@ -32,8 +33,8 @@ Score = tag_metrics.TagScore
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file is read, where its content does not tell: its format, the names of its columns,
-    and the column with the tags by name or number, by default the one that is usual for the
+    """How to read a file where its content does not tell: its format, the names of its columns, and
+    the column with the tags by name or number. By default the column is the usual one of the
     task."""
 
     format: str | None = None
@@ -54,6 +55,10 @@ class Corpus:
     ids: np.ndarray
     strings: list[str]
     note: str = ""
+
+    @property
+    def tags(self) -> Column:
+        return Column(self.strings, self.ids)
 
 
 def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
@@ -83,9 +88,9 @@ def target_column(fmt: Format, task: str, asked: str | None, path: str) -> int:
 def read_gold(
     path: Source, layout: Layout, naming: Naming = default_names, note: str = ""
 ) -> Corpus:
-    """Read a file and its tag column; if CoNLL-U has no such column, but tags under the name `note`
-    in MISC, those. naming: the names of columns that the layout does not name; note: by default
-    the column that is asked for, or the task, as in NER=B-PER."""
+    """Read a file and its column of tags. If CoNLL-U has no such column but tags in MISC under the
+    name `note`, those are read. naming: gives names to columns that the layout does not name; note:
+    by default the column that is asked for, or the task, as in NER=B-PER."""
     if layout.columns:
         naming = given_names(layout.columns)
     block, asked = read(path, layout.format, naming), layout.target
@@ -103,9 +108,9 @@ def read_gold(
 
 
 def noted_tags(block: Block, note: str) -> Corpus | None:
-    """The tags that stand in MISC of CoNLL-U as NOTE=TAG, O where there is none; None if there are
-    none at all. So does `predict` write tags that have no column: NER=B-PER. Entity=B-PER is read
-    as well, but where Entity= is something else, such as coreference."""
+    """The tags in MISC of CoNLL-U, as NOTE=TAG, O where there is none; None if no word has one.
+    `predict` writes tags without a column of their own in this way: NER=B-PER. Entity=B-PER is read
+    too, unless Entity= holds something else, such as coreference."""
     values, ids = block.column(Conll.MISC)
     for name in (note, "Entity") if note == "NER" else (note,):
         pattern = re.compile(rf"(?:.*\|)?{re.escape(name)}=([^|]+)(?:\|.*)?")
@@ -123,7 +128,7 @@ def read_gold_of(tagger: Tagger, path: Source, layout: Layout) -> Corpus:
     target = None if tagger.header["format"] == "crfsuite" else tagger.header["target"]
     format = layout.format or tagger.input_format
     layout = replace(layout, format=format, target=layout.target or target)
-    note = tagger.header["task"].upper()  # as it is written where there is no column for it
+    note = tagger.header["task"].upper()  # the name that `predict` gives to tags without a column
     return read_gold(path, layout, tagger.naming, note)
 
 
@@ -137,8 +142,8 @@ def column_name(corpus: Corpus) -> str:
 def prepare_tags(
     corpus: Corpus, task: str, wanted: str | None, strict: bool, echo: Echo
 ) -> tuple[str | None, str | None]:
-    """Check the tags of a task; convert them to the scheme `wanted` in place. strict: refuse those
-    that do not fit theirs.
+    """Check the tags of a task, and convert them to the scheme `wanted` in place. strict: refuse
+    tags that break the rules of their scheme.
 
     Returns (scheme to train in, scheme of the file), or (None, None) for tags that are not spans.
     """
@@ -180,7 +185,7 @@ def prepare_tags(
 
 
 def sorted_labels(corpus: Corpus, more: Iterable[str] = ()) -> list[str]:
-    """Labels in alphabetical order, with corpus.ids renumbered to it; `more` are among them."""
+    """Labels in alphabetical order, `more` included; corpus.ids are renumbered accordingly."""
     labels = sorted({*corpus.strings, *more})
     at = {label: n for n, label in enumerate(labels)}
     corpus.ids = np.array([at[s] for s in corpus.strings], np.int32)[corpus.ids]
@@ -188,11 +193,9 @@ def sorted_labels(corpus: Corpus, more: Iterable[str] = ()) -> list[str]:
     return labels
 
 
-def score_tags(
-    gold: Corpus, labels: list[str], predicted: np.ndarray, spans: bool, strict: bool = False
-) -> Score:
+def score_tags(gold: Corpus, predicted: Column, spans: bool, strict: bool = False) -> Score:
     """Span F1 where the tags are spans, else accuracy."""
-    arguments = (gold.strings, gold.ids, labels, predicted, gold.block.sentences)
+    arguments = gold.tags, predicted, gold.block.sentences
     found = span_metrics.score(*arguments, strict=strict) if spans else None
     return replace(found or tag_metrics.score_tags(*arguments), docstarts=gold.block.docstarts)
 
@@ -208,13 +211,11 @@ def score_parser(
 ) -> AttachmentScore:
     """Parse a gold file and compare; tagged: the same sentences, with the tags to be read."""
     parsed = parser.parse(tagged or block, decode=decode)
-    labels = (parser.labels, parsed.labels) if parser.labelled else None
+    labels = Column(parser.labels, parsed.labels) if parser.labelled else None
     return score_block(block, parsed.heads, labels)
 
 
-def score_block(
-    gold: Block, heads: np.ndarray, labels: tuple[list[str], np.ndarray] | None
-) -> AttachmentScore:
+def score_block(gold: Block, heads: np.ndarray, labels: Column | None) -> AttachmentScore:
     """Heads and labels against those of a gold block."""
     gold_heads, gold_labels = trees.read_heads(gold), gold.column(Conll.DEPREL)
     forms, upos = words_of(gold)

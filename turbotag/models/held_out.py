@@ -1,5 +1,5 @@
-"""Answers of a model on sentences that it was not trained on, against gold: what calibration is
-fitted to."""
+"""The answers of a model on sentences that it was not trained on, beside gold: the data that
+calibration is fitted to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def tag_items(tagger: Tagger, gold: Corpus) -> dict[str, Items]:
-    """A tagger's answers with their probabilities: tags, and entities if the tags are spans."""
+    """The answers of a tagger with their probabilities: tags, and entities if the tags are
+    spans."""
     sentences, (strings, ids) = gold.block.sentences, _in_scheme(tagger, gold)
     scores = tagger.scores(gold.block)
     tags = tagger.viterbi(scores, sentences)
@@ -50,13 +51,13 @@ def tag_items(tagger: Tagger, gold: Corpus) -> dict[str, Items]:
         p = tagger.span_probabilities(scores, sentences, tags, found, Confidence(sharpness))
         return p, np.where(right, p, 1.0 - p)
 
-    # One who knows nothing finds no entity: each that is predicted is then wrong.
+    # A uniform guess finds no entity: to it, every predicted one is wrong.
     chances = np.zeros(right.size), np.where(right, 0.0, 1.0)
     return items | {"entities": Items(right, entities_at, chances)}
 
 
 def tree_items(parser: Parser, gold: Block) -> dict[str, Items]:
-    """A parser's answers with their probabilities: heads, and labels if there are any."""
+    """The answers of a parser with their probabilities: heads, and labels if there are any."""
     scanner, right_heads = parser.extractor, trees.read_heads(gold)
     matrix, sentences = parser.matrix(gold, scanner), gold.sentences
     scored = parser.scored(matrix, scanner, None, sentences)
@@ -84,7 +85,7 @@ def tree_items(parser: Parser, gold: Block) -> dict[str, Items]:
 
 
 def _known(labels: list[str], strings: list[str]) -> np.ndarray:
-    """The model's number of each string, -1 for labels that it has not."""
+    """The number of each string in the model, -1 for labels that the model does not have."""
     number = {label: n for n, label in enumerate(labels)}
     return np.array([number.get(s, -1) for s in strings])
 

@@ -1,5 +1,5 @@
-"""What tags are made of: the attributes of Case=Nom|Number=Sing, the letters of Ncmsn. Labels share
-weights by these, and pairs of labels are told by them."""
+"""The parts of tags: the attributes of Case=Nom|Number=Sing, the letters of Ncmsn. Labels that
+share a part share its weights, and pairs of labels are described by their parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from turbotag.structures.candidate_lists import Parts
 from turbotag.structures.transitions import Transitions, transitions
 
-WHOLE = 1000  # labels: pairs of more are told by their parts alone
+WHOLE = 1000  # labels; with more of them, pairs have features of their parts only
 POSITIONS = 12  # letters of a tag such as Ncmsn that are parts of their own
 
 

@@ -1,8 +1,10 @@
-"""The lemmatizer: edit scripts (corpus/scripts) as labels, a table of what was seen, a tagger.
+"""The lemmatizer: a tagger whose labels are edit scripts (corpus/scripts), with a table of known
+forms.
 
-The candidates of a form that was seen with its part of speech are the scripts it was seen with.
-Mostly there is one, and the table decides. Those of any other form are all scripts that fit it, and
-the model chooses by the form's letters and tags. The form itself is always a lemma that fits.
+If a form was seen with its part of speech, its candidates are the scripts that it was seen with.
+Mostly there is only one, and the table decides. The candidates of any other form are all scripts
+that fit it, and the model chooses by the letters and tags of the form. The form itself is always a
+possible lemma.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from turbotag.corpus.reader import Block, Column
 from turbotag.corpus.scripts import IRREGULAR, apply, encode
 from turbotag.models.gold import Corpus
 from turbotag.models.lists import ListTagger
+from turbotag.storage.checks import expect
+from turbotag.storage.tensors import Entries
 from turbotag.structures.candidate_lists import Lists
 
 SAME = "k > >"  # the script of a form that is its own lemma
-RARE = 3  # scripts of fewer forms are no candidates but for the forms that they were seen with
+RARE = 3  # scripts of fewer forms are candidates only of the forms that they were seen with
 MOST_FORMS = 100_000  # whose scripts are remembered
 
 
@@ -40,25 +44,6 @@ def _column(block: Block, name: str) -> Column:
     return Column([""], np.zeros(block.n_tokens, np.int64)) if at is None else block.column(at)
 
 
-def form_ids(block: Block) -> np.ndarray:
-    """(tokens,) numbers of the words' forms."""
-    return _column(block, "word").ids
-
-
-def ambiguous(corpus: Corpus) -> np.ndarray:
-    """(tokens,) whether the word's form was seen with other scripts and the same part of speech."""
-    pairs = _pairs(corpus.block).ids.astype(np.int64)
-    each = np.unique(pairs * len(corpus.strings) + corpus.ids) // len(corpus.strings)
-    found: np.ndarray = (np.bincount(each) > 1)[pairs]
-    return found
-
-
-def encoded(corpus: Corpus) -> Corpus:
-    """Gold lemmas as scripts."""
-    scripts, ids = script_column(Column(corpus.strings, corpus.ids), corpus.block)
-    return replace(corpus, strings=scripts, ids=ids)
-
-
 def script_column(lemmas: Column, block: Block) -> Column:
     """The scripts of lemmas of a block."""
     forms = _column(block, "word")
@@ -73,10 +58,10 @@ def script_column(lemmas: Column, block: Block) -> Column:
 
 @dataclass(frozen=True)
 class Known:
-    """The scripts that forms were seen with: of `form TAB upos` all, of `form TAB` the irregular
-    ones, and of the empty string those that are candidates of any form that they fit.
+    """The scripts that forms were seen with: for `form TAB upos` all of them, for `form TAB` the
+    irregular ones, and for the empty string those that are candidates of every form that they fit.
 
-    keys: (n,) hashes of these strings; their scripts are labels[first[i]:first[i+1]].
+    keys: (n,) hashes of these strings; the scripts of string i are labels[first[i]:first[i+1]].
     """
 
     keys: np.ndarray
@@ -85,9 +70,9 @@ class Known:
 
     @classmethod
     def learn(cls, corpus: Corpus) -> Known:
-        """From gold scripts, corpus.strings being the labels of the model to be."""
+        """Learn from gold scripts. corpus.strings are the labels of the model to be."""
         pairs, scripts = _pairs(corpus.block), corpus.strings
-        word = form_ids(corpus.block).astype(np.int64)
+        word = _column(corpus.block, "word").ids.astype(np.int64)
         each = np.unique(word * len(scripts) + corpus.ids) % len(scripts)
         common = np.bincount(each, minlength=len(scripts)) >= RARE
         irregular = np.array([s.startswith(IRREGULAR) for s in scripts])
@@ -149,8 +134,8 @@ class Fitting:
 
     def lists(self, block: Block, learning: bool = False) -> Lists:
         """Candidate scripts of the words of a block: those that form and part of speech were seen
-        with, or all that fit the form; learning: both, so that each is learned against the
-        others."""
+        with or, if there are none, all that fit the form. learning: both, so that each is learned
+        against the others."""
         pairs = _pairs(block)
         if len(self.remembered) > MOST_FORMS:
             self.remembered.clear()
@@ -193,16 +178,50 @@ class Lemmatizer(ListTagger):
     def known(self, gold: Column, block: Block) -> np.ndarray:
         return super().known(script_column(gold, block), block)
 
-    def output_labels(
-        self, tags: np.ndarray, block: Block, first: int = 0
-    ) -> tuple[list[str], np.ndarray]:
+    def output_labels(self, tags: np.ndarray, block: Block, first: int = 0) -> Column:
         """The lemmas that scripts make of the block's forms."""
         forms = _column(block, "word")
         form = forms.ids[first : first + tags.size].astype(np.int64)
         codes, ids = np.unique(form * len(self.labels) + tags, return_inverse=True)
         both = (divmod(code, len(self.labels)) for code in codes.tolist())
-        return self.lemmas((forms.strings[f], self.labels[k]) for f, k in both), ids
+        return Column(self.lemmas((forms.strings[f], self.labels[k]) for f, k in both), ids)
 
     def lemmas(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
         """What scripts make of forms; the form itself where a script does not fit."""
         return [apply(form, script) or form for form, script in pairs]
+
+
+class Scripts:
+    """The coder of lemmas (models/tasks)."""
+
+    name, kind, added = "scripts", Lemmatizer, (SAME,)
+
+    def encoded(self, corpus: Corpus) -> Corpus:
+        scripts, ids = script_column(corpus.tags, corpus.block)
+        return replace(corpus, strings=scripts, ids=ids)
+
+    def learn(self, corpus: Corpus) -> Known:
+        return Known.learn(corpus)
+
+    def candidates(self, listing: Known, corpus: Corpus) -> Lists:
+        # The table decides known forms, but they teach the model what becomes of similar ones.
+        return Fitting(listing, corpus.strings).lists(corpus.block, learning=True)
+
+    def alike(self, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+        """Words of one form are alike; those that were seen with several scripts and the same part
+        of speech are learned from as often as they occur."""
+        pairs = _pairs(corpus.block).ids.astype(np.int64)
+        each = np.unique(pairs * len(corpus.strings) + corpus.ids) // len(corpus.strings)
+        return _column(corpus.block, "word").ids, (np.bincount(each) > 1)[pairs]
+
+    def expected(self, entries: Entries) -> list[str]:
+        m = expect(entries, "known.keys", "uint64", (None,))
+        expect(entries, "known.counts", "uint16", (m,))
+        expect(entries, "known.labels", "uint16", (None,))
+        return ["known.keys", "known.counts", "known.labels"]
+
+    def load(self, arrays: dict[str, np.ndarray], K: int) -> Known:
+        return Known.of(arrays, K)
+
+
+CODER = Scripts()

@@ -22,6 +22,7 @@ from turbotag.models.cells import Cells, restored, rounded, stored
 from turbotag.models.label_parts import label_pairs, shared_parts
 from turbotag.models.tagger import Tagger
 from turbotag.models.tagger_file import named
+from turbotag.models.tasks import coder_named
 from turbotag.structures import candidates
 from turbotag.structures.candidate_lists import (
     Lists,
@@ -38,7 +39,7 @@ from turbotag.structures.transitions import NONE, pair_scores
 
 
 def parts_of(header: dict[str, Any]) -> Parts:
-    """What labels share weights by; nothing in files that do not say it."""
+    """The parts by which labels share weights; none for files that do not name them."""
     labels = header["labels"]
     return shared_parts(labels) if header["lists"].get("shared") else whole(len(labels))
 
@@ -48,7 +49,8 @@ def parts_of(header: dict[str, Any]) -> Parts:
 
 @dataclass(frozen=True)
 class ListRows:
-    """Features of words, (offsets (tokens + 1,), rows, values), and their candidates' slots."""
+    """The features of words, (offsets (tokens + 1,), rows, values), and the slots of their
+    candidates."""
 
     offsets: np.ndarray
     rows: np.ndarray
@@ -57,7 +59,7 @@ class ListRows:
 
     @property
     def occurrences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As those of sentences of one word."""
+        """The features as occurrences of sentences of one word."""
         return self.offsets, self.rows, np.zeros(self.rows.size, np.int32), self.values
 
 
@@ -78,10 +80,10 @@ class Scored:
 
 
 class ListTagger(Tagger):
-    """A tagger whose labels are too many for a matrix of weights.
+    """A tagger with too many labels for a matrix of weights.
 
-    cells: the sparse rows that the weights are of; weights: (cells + pairs,) float32; coarse: what
-    lists candidates. The file has all of these, small ones if it is compact.
+    cells: the sparse rows that the weights belong to; weights: (cells + pairs,) float32; coarse:
+    what lists candidates. All of these are in the file, with eight-bit weights if it is compact.
     """
 
     def __init__(
@@ -293,8 +295,6 @@ class ListTagger(Tagger):
 
     @staticmethod
     def from_arrays(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> ListTagger:
-        from turbotag.models.lemmas import Known, Lemmatizer
-
         if header.get("compact"):
             keys = compact.unpack_keys(arrays["counts"], arrays["lows"])
         else:
@@ -305,9 +305,9 @@ class ListTagger(Tagger):
         weights = np.concatenate([fine.weights, *pairs])
         rest = named(header, arrays)
         given = header, keys, fine.rows, weights
-        model: ListTagger
-        if header["lists"]["by"] == "scripts":
-            model = Lemmatizer(*given, Known.of(arrays, K), *rest)
+        coder = coder_named(header["lists"]["by"])
+        if coder:
+            model = coder.kind(*given, coder.load(arrays, K), *rest)
         else:
             model = ListTagger(*given, Cells.of("coarse", arrays, keys.size, K), *rest)
         model.check_origins()

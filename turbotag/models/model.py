@@ -1,7 +1,7 @@
 """What every model can do: read blocks, write what it predicts, be compared with gold, be saved.
 
-A tagger, a parser and whatever comes next are models; a pipeline is a list of them. Who uses a
-model asks for no more than this, and not for its class.
+Taggers, parsers and tokenizers are models; a pipeline is a list of them. Code that uses a model
+relies on this interface and does not ask for the class.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """What to write: decoding is viterbi (the best answer), posterior (the fewest expected errors)
-    or map (see Parser.parse); probabilities; the best n answers. In MISC of CoNLL-U `prefix` stands
-    before Prob=. `proofs` is told of each parsed block (trees that are proven best, trees). `to`
-    is another format to write in (corpus/export)."""
+    """What to write. decode: viterbi (the best answer), posterior (the fewest expected errors) or
+    map (see Parser.parse); marginals: probabilities too; nbest: how many of the best answers;
+    prefix: stands before Prob= in MISC of CoNLL-U; proofs: is told (trees that are proven best,
+    trees) of each parsed block; to: another format to write in (corpus/export)."""
 
     decode: str = "viterbi"
     marginals: bool = False
@@ -44,8 +44,8 @@ Answer = tuple[float, Callable[[Edits], None]]  # a probability, and what writes
 
 class Model(Protocol):
     """kind: of its file; header: all that is not an array; labels: what it decides between;
-    extractor: that of the thread which loaded it; gives, needs: columns of CoNLL-U that it fills,
-    and that it cannot do without."""
+    extractor: of the thread that loaded the model; gives, needs: the columns of CoNLL-U that it
+    fills, and those that it cannot do without."""
 
     kind: str
     header: dict[str, Any]
@@ -77,7 +77,7 @@ class Model(Protocol):
     def answers(
         self, block: Block, extractor: Any, n: int
     ) -> Callable[[int, int], Iterator[Answer]]:
-        """What gives the n best answers for the sentence of tokens a..b-1."""
+        """A function that gives the n best answers for the sentence of tokens a..b-1."""
 
     def compare(
         self, gold: Source, layout: Layout, strict: bool = False, probabilities: bool = False
@@ -87,14 +87,14 @@ class Model(Protocol):
     def compare_blocks(
         self, gold: Block, predicted: Block, strict: bool = False
     ) -> tuple[str, Comparison] | None:
-        """The name of what the model predicts, and that in a block of CoNLL-U which it has
-        annotated beside gold; None if the gold block has it not."""
+        """The name of what the model predicts, and its predictions in a block of CoNLL-U beside
+        gold; None if the gold block does not have it."""
 
     def held_out(self, gold: Source, layout: Layout) -> tuple[dict[str, Items], Block]:
         """The answers of the model on a gold file by kind, for calibration."""
 
     def set_calibration(self, found: dict[str, Any]) -> None:
-        """Take probabilities as `found`, an entry of the header, says."""
+        """From now on, give probabilities as `found`, an entry of the header, says."""
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -104,8 +104,8 @@ class Model(Protocol):
 
     @staticmethod
     def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:
-        """The arrays to be read of a file whose header and shapes are those of such a model, else
-        ValueError; names: with the names of features."""
+        """The arrays to be read of a file; ValueError if its header and shapes are not those of
+        such a model. names: whether to read the names of features too."""
 
     @classmethod
     def restored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Model:

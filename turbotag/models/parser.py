@@ -57,12 +57,12 @@ from turbotag.storage.checks import (
     expect_resources,
 )
 from turbotag.storage.tensors import Entries
-from turbotag.structures import parts, projective, pruning, tree
+from turbotag.structures import decoders, parts, projective, pruning, tree
 from turbotag.structures.second_order import Approximation
 
 STAGES = ("super", "prune", "arc", "label")
-# Over which trees a model sums, and which it gives: all and all, projective and projective, all and
-# projective. Second-order models sum over all.
+# The trees that a model sums over and those that it gives: all and all, projective and projective,
+# all and projective. Second-order models sum over all trees.
 DECODERS = ("nonprojective", "projective", "projective-decoding")
 MOST_HEADS = 1000  # that a word may keep: --heads
 PART_FILES = {"cs": "siblings", "gp": "grandparents", "as": "all-siblings"}
@@ -123,7 +123,8 @@ class Parser(Stored):
         self._read_calibration()
 
     def set_calibration(self, found: dict[str, Any]) -> None:
-        """Take probabilities of heads and labels as `found`, an entry of the header, says."""
+        """From now on, give probabilities of heads and labels as `found`, an entry of the header,
+        says."""
         self.header["calibration"] = found
         self._read_calibration()
 
@@ -238,7 +239,7 @@ class Parser(Stored):
         sentences: np.ndarray | None = None,
     ) -> FirstOrder | SecondOrder:
         """The sentences of a block with the scores of their parts over the candidate arcs, by
-        default their own; without `sentences` the block is one."""
+        default their own. Without `sentences` the block is one sentence."""
         cuts = one_sentence(matrix) if sentences is None else sentences
         arcs = candidates or self.pruner.candidates(matrix, scanner, cuts)
         theta = self.arc_scores(matrix, cuts, arcs, scanner)
@@ -275,9 +276,9 @@ class Parser(Stored):
     def other_tree(
         self, matrix: np.ndarray, scanner: Scanner, m: int, heads: np.ndarray
     ) -> np.ndarray | None:
-        """(n,) the tree that the parser gives if the head of word m has to be among `heads`, a mask
-        (n+1,); None if there is no such tree. Where the pruner left none, the best by its own
-        scores is put among the candidates."""
+        """(n,) the tree that the parser gives if the head of word m must be among `heads`, a mask
+        (n+1,); None if there is no such tree. If the pruner left none of these heads, the best one
+        by its own scores becomes a candidate."""
         found = _limited(self.candidates(matrix, scanner), m, heads)
         if not self._has_tree(found):
             every = _limited(pruning.full(matrix.shape[0]), m, heads)
@@ -295,16 +296,16 @@ class Parser(Stored):
 
     @property
     def _sums(self) -> ModuleType:
-        """Which trees the model's sums are over."""
+        """The trees that the model sums over."""
         return projective if self.projective else tree
 
     @property
     def _decoder(self) -> ModuleType:
-        """Which trees the model gives."""
+        """The trees that the model may give."""
         return projective if self.decodes_projective else tree
 
     def posterior(self, scores: np.ndarray, sharpness: float = 1.0) -> tuple[float, np.ndarray]:
-        """(log Z, (n+1, n+1) probabilities of arcs), not calibrated but for the sharpness."""
+        """(log Z, (n+1, n+1) probabilities of arcs); not calibrated except by the sharpness."""
         mu = np.empty_like(scores)
         return self._sums.marginals(scores, self.single_root, sharpness * self.beta, mu), mu
 
@@ -322,16 +323,18 @@ class Parser(Stored):
     def posterior_of_each(
         self, scores: np.ndarray, sentences: np.ndarray, sharpness: float
     ) -> np.ndarray:
-        """The probabilities of arcs as `posterior` has them, of all sentences of a block."""
+        """The probabilities of arcs of all sentences of a block, as `posterior` gives them."""
         mu = np.empty_like(scores)
         beta = sharpness * self.beta
-        self._sums.marginals_of_each(scores, sentences, self.single_root, beta, mu)
+        summed = decoders.decoder_of(self._sums is projective, self.single_root)
+        decoders.marginals_of_each(summed, scores, sentences, beta, mu)
         return mu
 
     def best_of_each(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
         """(words,) heads of the best trees of all sentences of a block."""
         heads = np.empty(sentences[-1], np.int32)
-        self._decoder.argmax_of_each(scores, sentences, self.single_root, heads)
+        given = decoders.decoder_of(self.decodes_projective, self.single_root)
+        decoders.argmax_of_each(given, scores, sentences, heads)
         return heads
 
     def best(self, scores: np.ndarray) -> np.ndarray:
@@ -347,7 +350,8 @@ class Parser(Stored):
         scanner: Scanner,
         sentences: np.ndarray | None = None,
     ) -> np.ndarray:
-        """(words, labels) scores of the labels of the arcs of trees; without `sentences` of one."""
+        """(words, labels) scores of the labels of the arcs of trees. Without `sentences` the words
+        are one sentence."""
         if self.labeler is None:
             return np.zeros((heads.size, len(self.labels)), np.float32)
         cuts = one_sentence(matrix) if sentences is None else sentences
@@ -411,7 +415,7 @@ class Parser(Stored):
 
 
 def _limited(candidates: Candidates, m: int, allowed: np.ndarray) -> Candidates:
-    """The candidate arcs without those of word m whose head is not allowed (n+1,)."""
+    """The candidate arcs without those of word m whose head is not in the mask `allowed` (n+1,)."""
     cuts, heads = candidates
     keep = np.ones(heads.size, bool)
     keep[cuts[m - 1] : cuts[m]] = allowed[heads[cuts[m - 1] : cuts[m]]]

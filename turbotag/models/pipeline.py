@@ -36,7 +36,7 @@ FIRST_LINE = re.compile(rb"^[^#\s][^\n]*\n|^#[^\n]*=[^\n]*\n", re.MULTILINE)
 
 
 class Segmenter(Protocol):
-    """What cuts running text into sentences, tokens and words: the rules of corpus/rules, or a
+    """Cuts running text into sentences, tokens and words: the rules of corpus/rules, or a
     tokenizer."""
 
     def to_conllu(self, text: str, offset: int = 0, warn: text.Warn | None = None) -> bytes: ...
@@ -57,7 +57,7 @@ class Pipeline:
     def __init__(
         self, models: list[Model], keep_tags: bool = False, tokenizer: Tokenizer | None = None
     ):
-        """keep_tags: words of CoNLL-U input that have a part of speech keep it; tokenizer: of
+        """keep_tags: words of CoNLL-U input that have a part of speech keep it; tokenizer: cuts
         running text, in place of the rules for English."""
         self.models, self.keep_tags, self.tokenizer = models, keep_tags, tokenizer
         self.segmenter: Segmenter = tokenizer or text
@@ -103,8 +103,8 @@ class Pipeline:
             given.update(model.gives)
 
     def check_raw(self) -> None:
-        """Running text has no tags: UsageError if a model learned from some, and no model before
-        it gives them."""
+        """UsageError if a model learned from tags that no model before it gives: running text has
+        none."""
         given: set[str] = set()
         for model in self.models:
             if model.needs and not given & set(model.needs):
@@ -122,8 +122,9 @@ class Pipeline:
         warn: text.Warn | None = None,
         probabilities: bool = False,
     ) -> Iterator[Block]:
-        """The input as CoNLL-U: a file of that format as it is, raw text cut into sentences; `warn`
-        is told if some were too long; probabilities: of what a tokenizer cuts."""
+        """The input as CoNLL-U: a CoNLL-U file as it is, raw text cut into sentences. warn: is told
+        of sentences that were too long; probabilities: whether a tokenizer gives those of its
+        cuts."""
         if format not in (None, RAW, "conllu"):
             raise UsageError(f"a pipeline reads raw text or CoNLL-U, not {format}")
         name = display_name(path)
@@ -152,8 +153,8 @@ class Pipeline:
 
 
 class Peeked:
-    """A file whose `head`, up to its first line that is neither blank nor a comment, is known, and
-    will be read again."""
+    """A file whose beginning, `head`, up to its first line that is neither blank nor a comment, has
+    been read and will be read again."""
 
     def __init__(self, file: BinaryIO, name: str, keep_open: bool):
         self.file, self.name, self.keep_open = file, name, keep_open
@@ -189,12 +190,12 @@ class Peeked:
 
 
 def models_of(name: str, names: bool = False) -> dict[str, Any]:
-    """The models of a file, or of what is shipped under a name, by their names; names: with those
-    of features, where there are any."""
+    """The models of a file, or of a shipped name, by their names. names: whether to read the names
+    of features too, where there are any."""
     if not is_pipeline(name):
         path = find(name)
         return load_bundle(path, names)[1] if is_bundle(path) else {name: load_model(path, names)}
-    if name in files():  # what its stages share is read once
+    if name in files():  # arrays that stages share are read once
         models = load_bundle(str(files()[name]), names)[1].values()
         return dict(zip(pipelines()[name], models, strict=True))
     return {each: load_model(find(each), names) for each in pipelines()[name]}

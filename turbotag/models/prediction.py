@@ -33,8 +33,8 @@ def predict(
 ) -> int:
     """Tag or parse a file (or '-') into `out`; returns the number of tokens, which may be 0.
 
-    progress is told how many tokens were written after each block; warn, of sentences of running
-    text that were cut.
+    progress: is told after each block how many tokens were written; warn: is told of sentences of
+    running text that were cut.
     """
     if isinstance(model, Pipeline) and output.nbest > 1:
         raise UsageError("--nbest is for single models, not for a pipeline")
@@ -61,7 +61,8 @@ def blocks_of(
     warn: Callable[[str], object] | None = None,
     probabilities: bool = False,
 ) -> Iterator[Block]:
-    """A file (or '-') as a model reads it; probabilities: of what a tokenizer cuts."""
+    """A file (or '-') as a model reads it. probabilities: whether a tokenizer gives those of its
+    cuts."""
     if not isinstance(model, Pipeline):
         naming = given_names(layout.columns) if layout.columns else model.naming
         return stream(path, layout.format or model.input_format, naming)
@@ -71,7 +72,7 @@ def blocks_of(
 
 
 def sentence_of(block: Block, s: int) -> Block:
-    """A block of one sentence of a block, without its comments."""
+    """Sentence s of a block as a block of its own, without its comments."""
     data = block.buf.tobytes()
     begin, end = extent(block, data, int(block.sentences[s]), int(block.sentences[s + 1]))
     return from_bytes(data[begin:end] + b"\n\n", block.path, block.format)
@@ -92,8 +93,8 @@ def _in_order(
 
 
 def in_order(work: Callable[[Item], Done], items: Iterable[Item], threads: int) -> Iterator[Done]:
-    """work(item) of all items on some threads, in their order; at most two items a thread are held
-    at once."""
+    """work(item) for all items on some threads, in the order of the items. At most two items for
+    each thread are held at once."""
     if threads == 1:
         yield from map(work, items)
         return
@@ -139,7 +140,7 @@ def written(model: Model | Pipeline, fmt: Format, output: Output) -> Format:
 
 
 def tag_name(model: Model | Pipeline) -> str:
-    """What a tagger's tags are called: its column, or the task if that is just `tag`."""
+    """The name of the tags of a tagger: its column, or the task if the column is just `tag`."""
     header = {} if isinstance(model, Pipeline) else model.header
     target: str = header.get("target", "tag")
     return header.get("task", target) if target == "tag" else target

@@ -14,7 +14,8 @@ from turbotag.structures import parts
 
 
 class Scanner:
-    """Compiled templates of all stages and the words they have seen; one for each thread."""
+    """The compiled templates of all stages, and the words that they have seen. Each thread has its
+    own."""
 
     def __init__(self, templates: dict[str, str], resources: list[Resource] | None = None):
         parsed = {s: arc_features.parse(text, "templates") for s, text in templates.items()}

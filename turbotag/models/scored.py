@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Parsed:
-    """Trees of a block: heads (tokens,), ids of labels, and, where asked for, the probability that
-    each head, and each label, is right."""
+    """Trees of a block: heads (tokens,), the ids of labels and, if asked for, the probabilities
+    that each head and each label is right."""
 
     heads: np.ndarray
     labels: np.ndarray
@@ -35,7 +35,7 @@ class FirstOrder:
     scores: np.ndarray
 
     def decode(self, how: str) -> tuple[np.ndarray, int]:
-        """(heads, how many trees are proven to be those with the largest score)."""
+        """(heads, how many trees are proven to have the largest score)."""
         if how != "posterior":
             return self.parser.best_of_each(self.scores, self.sentences), self.sentences.size - 1
         mu = np.where(self.scores > -np.inf, self.arcs(1.0), -np.inf)
@@ -75,8 +75,8 @@ class SecondOrder:
         return found
 
     def decode(self, how: str) -> tuple[np.ndarray, int]:
-        """(heads, how many trees are proven to be those with the largest score): by beliefs the
-        trees with the fewest expected errors, or the best scores."""
+        """(heads, how many trees are proven to have the largest score). By beliefs, the trees are
+        those with the fewest expected errors."""
         if how != "map" and not self.parser.decodes_map:
             return self.parser.best_of_each(self._squares(self.beliefs), self.sentences), 0
         heads, proven = np.empty(self.sentences[-1], np.int32), 0

@@ -21,8 +21,8 @@ class Stored:
 
     @classmethod
     def load(cls: type[Kind], path: str, names: bool = False) -> Kind:
-        """Read a model file; names: with those of its features, if it has them, which prediction
-        does not need."""
+        """Read a model file. names: whether to read the names of its features too, if it has them;
+        prediction does not need them."""
         model: Any = cls
         header, arrays = store.load_file(
             path, model.kind, wanted=partial(model.wanted, names=names)

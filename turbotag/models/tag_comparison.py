@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turbotag.corpus.formats import Conll, default_names, given_names
-from turbotag.corpus.reader import Block, Source
+from turbotag.corpus.reader import Block, Column, Source
 from turbotag.corpus.schemes import Spans, parse
 from turbotag.errors import DataError
 from turbotag.metrics import spans as span_metrics
-from turbotag.metrics.attachment import Labels
 from turbotag.metrics.calibration import calibrate
 from turbotag.metrics.tags import same_tag
 from turbotag.models.comparison import (
@@ -50,7 +49,7 @@ class Tagged:
     """
 
     gold: Corpus
-    predicted: Labels
+    predicted: Column
     is_spans: bool
     strict: bool
     token: np.ndarray | None = None
@@ -58,19 +57,19 @@ class Tagged:
 
     @cached_property
     def score(self) -> Score:
-        return score_tags(self.gold, *self.predicted, self.is_spans, self.strict)
+        return score_tags(self.gold, self.predicted, self.is_spans, self.strict)
 
     def details(self) -> Details:
         """Confusions and calibration of spans, or of tags where they are not spans."""
-        gold = self.gold.strings, self.gold.ids
+        gold = self.gold.tags
         calibration = {}
         if self.token is not None:
-            calibration["tags"] = calibrate(self.token, same_tag(*gold, *self.predicted))
+            calibration["tags"] = calibrate(self.token, same_tag(gold, self.predicted))
         if not self.is_spans:
             everywhere = np.ones(self.gold.ids.size, np.bool_)
             return Details(confusion_of(gold, self.predicted, everywhere), calibration)
         compared = span_metrics.compare(
-            *gold, *self.predicted, self.gold.block.sentences, self.strict
+            gold, self.predicted, self.gold.block.sentences, self.strict
         )
         assert compared is not None
         in_gold = _by_extent(compared.gold, compared.types)
@@ -114,7 +113,7 @@ def _compare(
     entity: np.ndarray | None,
 ) -> Tagged:
     is_spans = _are_spans(gold, predicted.strings, predicted.block.path)
-    return Tagged(gold, (predicted.strings, predicted.ids), is_spans, strict, token, entity)
+    return Tagged(gold, predicted.tags, is_spans, strict, token, entity)
 
 
 def evaluate_model(
@@ -141,7 +140,7 @@ def compare_model(
     scores = tagger.scores(gold.block)
     tags = tagger.viterbi(scores, sentences)
     predicted = tagger.output_labels(tags, gold.block)
-    is_spans = _are_spans(gold, predicted[0], gold.block.path)
+    is_spans = _are_spans(gold, predicted.strings, gold.block.path)
     tagged = Tagged(gold, predicted, is_spans, strict)
     if probabilities:
         found = tagger.marginals(scores, sentences, tags)
@@ -154,7 +153,8 @@ def compare_model(
 
 
 def _are_spans(gold: Corpus, predicted: list[str], path: str) -> bool:
-    """Whether the gold tags are span tags (and not only O); then the predicted must be too."""
+    """Whether the gold tags are span tags, and not only O. The predicted tags must then be span
+    tags too."""
     tags = parse(gold.strings)
     if tags is None or not tags.types:
         return False
@@ -170,8 +170,8 @@ def _are_spans(gold: Corpus, predicted: list[str], path: str) -> bool:
 def _read_predicted(
     path: Source, layout: Layout, gold: Corpus
 ) -> tuple[Corpus, np.ndarray | None, np.ndarray | None]:
-    """The tags of a predicted file, and their probabilities and those of entities if it has them:
-    in MISC, as label:probability, or in one or two columns behind those of the gold file."""
+    """The tags of a predicted file, and the probabilities of tags and of entities if the file has
+    them: in MISC, as label:probability, or in one or two columns behind those of the gold file."""
     names = gold.block.format.columns
     ordinary = given_names(layout.columns) if layout.columns else default_names
 
@@ -192,7 +192,8 @@ def _read_predicted(
     token = probabilities_in(block, len(names))
     if not np.isnan(token).any():
         return found, token, probabilities_in(block, n - 1) if n > len(names) + 1 else None
-    block.format = replace(block.format, columns=ordinary(n))  # other columns: the last is the tag
+    # these columns are no probabilities: the last one is the tag
+    block.format = replace(block.format, columns=ordinary(n))
     at = target_column(block.format, layout.task, layout.target, found.block.path)
     strings, ids = block.column(at)
     return Corpus(block, at, ids, strings), None, None

@@ -41,7 +41,7 @@ def annotate(
 def answers(
     tagger: Tagger, block: Block, extractor: Extractor, n: int
 ) -> Callable[[int, int], Iterator[Answer]]:
-    """What gives the n best sequences of tags of the sentence of tokens a..b-1."""
+    """A function that gives the n best sequences of tags of the sentence of tokens a..b-1."""
     scores = tagger.scores(block, extractor)
 
     def best(a: int, b: int) -> Iterator[Answer]:

@@ -41,7 +41,8 @@ Mask = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Marginals:
-    """token: (tokens,) probability of each tag given; spans and span: the entities and theirs."""
+    """token: (tokens,) the probability of each given tag; spans, span: the entities and their
+    probabilities."""
 
     token: np.ndarray
     spans: schemes.Spans | None
@@ -50,7 +51,7 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Rows:
-    """Weight rows of features: (tokens, templates) with -1 for none, all of value 1; or, where
+    """The weight rows of features: (tokens, templates) with -1 for none, all of value 1; or, if
     features have values, a flat list with the token and the value of each."""
 
     rows: np.ndarray
@@ -110,7 +111,8 @@ class Tagger(Stored):
         self.triple = weights[n + K :].astype(np.float64).reshape(-1, K, K)
 
     def set_calibration(self, found: dict[str, Any]) -> None:
-        """Take probabilities of tags and entities as `found`, an entry of the header, says."""
+        """From now on, give probabilities of tags and entities as `found`, an entry of the header,
+        says."""
         self.header["calibration"] = found
         self._read_calibration()
 
@@ -293,27 +295,27 @@ class Tagger(Stored):
         tags: np.ndarray,
         confidence: Confidence | None = None,
     ) -> np.ndarray:
-        """(tokens,) the probability of each tag given, 0 for -1; by default calibrated."""
+        """(tokens,) the probability of each given tag, 0 for tag -1; by default calibrated."""
         p = self.posterior(scores, sentences, confidence)
         found: np.ndarray = np.where(tags >= 0, p[np.arange(tags.size), tags], 0.0)
         return found
 
     def posterior_decode(self, scores: np.ndarray, sentences: np.ndarray) -> np.ndarray:
-        """The sequence with the fewest errors that the model itself, not calibrated, expects; among
-        those that the mask allows."""
+        """The sequence with the fewest expected errors by the model itself, without calibration,
+        among the sequences that the mask allows."""
         posterior = self.posterior(scores, sentences, PLAIN)
         allowed, start, end = (chain.barred(m).astype(np.float32) for m in self.mask)
         return viterbi(posterior.astype(np.float32), sentences, allowed, start, end)
 
     def marginals(self, scores: np.ndarray, sentences: np.ndarray, tags: np.ndarray) -> Marginals:
-        """Probability of each tag, and of each span that the tags form: that exactly these words,
-        and none beside them, are one entity of this type."""
+        """The probability of each tag, and of each span that the tags form: that exactly these
+        words are one entity of this type."""
         token = self.probability(scores, sentences, tags)
         found = self.spans(tags, sentences)
         if found is None:
             return Marginals(token, None, np.zeros(0))
         span = self.span_probabilities(scores, sentences, tags, found)
-        # Tags and entities are calibrated apart, but no entity is more probable than a tag of it.
+        # Tags and entities are calibrated separately; an entity is no more probable than its tags.
         ends = zip(found.start.tolist(), found.end.tolist(), strict=True)
         most = np.array([token[a : b + 1].min() for a, b in ends])
         return Marginals(token, found, np.minimum(span, most))
@@ -372,25 +374,24 @@ class Tagger(Stored):
         log_z = self._inference.log_partition(theta, *self.mask, c.sharpness)
         return paths, c.mix(np.exp(c.sharpness * best - log_z), float(K) ** -T)
 
-    def output_labels(
-        self, tags: np.ndarray, block: Block, first: int = 0
-    ) -> tuple[list[str], np.ndarray]:
-        """What is written for tags of the block, or of one sentence that begins at token `first`:
-        (strings, ids). Span tags are written in the scheme that the training file had."""
+    def output_labels(self, tags: np.ndarray, block: Block, first: int = 0) -> Column:
+        """What is written for tags of the block, or of one sentence that begins at token `first`.
+        Span tags are written in the scheme that the training file had."""
         whole = tags.size == block.n_tokens
         sentences = block.sentences if whole else np.array([0, tags.size])
         scheme, wanted = self.header["scheme"], self.header["file_scheme"]
         if scheme == wanted:
-            return self.labels, tags
-        return schemes.convert(self.labels, tags, sentences, wanted)
+            return Column(self.labels, tags)
+        return Column(*schemes.convert(self.labels, tags, sentences, wanted))
 
     @property
     def open(self) -> bool:
-        """Whether there are more values than the labels: those of other files are legal."""
+        """Whether the column has more values than the model has labels, so that unknown values in
+        other files are legal."""
         return self.header["task"] in OPEN_TASKS
 
     def known(self, gold: Column, block: Block) -> np.ndarray:
-        """(tokens,) the labels of gold values, -1 for those that the model has not."""
+        """(tokens,) the labels of gold values, -1 for values that the model does not have."""
         number = {label: n for n, label in enumerate(self.labels)}
         return np.array([number.get(s, -1) for s in gold.strings])[gold.ids]
 
@@ -398,7 +399,7 @@ class Tagger(Stored):
 
     def pruned(self) -> Tagger:
         """This tagger without the features whose weights are all 0, as the elastic net and losses
-        without a mistake leave them: to it they are as features that it never saw."""
+        without mistakes leave them. To the tagger they are like features that it never saw."""
         n = self.keys.size
         kept = self.weights[:n].any(axis=1)
         if kept.all():

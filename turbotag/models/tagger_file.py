@@ -1,4 +1,4 @@
-"""What the file of a tagger has: its header and arrays, checked before they are believed."""
+"""The contents of a tagger's file: header and arrays, checked before they are used."""
 
 from __future__ import annotations
 
@@ -56,12 +56,13 @@ def named(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Named:
 def check_weights(weights: np.ndarray) -> None:
     """ValueError unless weights are numbers that can be summed."""
     low, high = weights.min(initial=0.0), weights.max(initial=0.0)
-    if not -compact.LARGEST < low <= high < compact.LARGEST:  # nor NaN
+    if not -compact.LARGEST < low <= high < compact.LARGEST:  # NaN is refused too
         raise ValueError("weights are not finite, or too large to be summed")
 
 
 def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:
-    """The arrays to be read of a file whose header and shapes are a tagger's; else ValueError."""
+    """The arrays to be read of a file; ValueError if its header and shapes are not those of a
+    tagger."""
     check_entry(header, HEADER, "header")
     labels, order = header["labels"], header["order"]
     check_names(labels, "labels")

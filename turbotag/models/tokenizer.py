@@ -35,7 +35,7 @@ from turbotag.structures import chain
 LABELS = ("I", "T", "S", "TM", "SM")
 INSIDE, TOKEN, SENTENCE, MULTIWORD = range(4)
 BETWEEN = "\n\n"  # texts that are cut in one go
-BARRED = np.float32(-1e6)  # the score of what is ruled out
+BARRED = np.float32(-1e6)  # the score of a label that is ruled out
 HEADER = PROVENANCE | {
     "templates": str,
     "by_letter": bool,
@@ -52,9 +52,10 @@ GLUED = "SpaceAfter=No|"
 
 @dataclass
 class Cut:
-    """What a text was cut into: token k is text[starts[k]:ends[k]]; which tokens begin a sentence,
-    have several words, are followed by another without white space; probabilities: (tokens, 2)
-    that a token and that a sentence begins where each begins, if asked for."""
+    """What a text was cut into. Token k is text[starts[k]:ends[k]]; further (tokens,) arrays tell
+    which tokens begin a sentence, have several words, and are followed by another without white
+    space. probabilities: (tokens, 2), if asked for: that a token, and that a sentence, begins where
+    this one begins."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -101,8 +102,8 @@ class Tokenizer(Stored):
     # ---- Scores ----------------------------------------------------------------------------------
 
     def units(self, text: str, spans: list[Span]) -> tuple[np.ndarray, Units, np.ndarray]:
-        """Code points of a text, and units and features' keys of its spans, of which at least one
-        is given; they are in order, and between them is white space."""
+        """The code points of a text, and the units and the keys of features of its spans. There is
+        at least one span; spans are in order, with white space between them."""
         codes, cuts, marks = self.extractor.codes(text), [], np.zeros(0, np.uint8)
         if not self.extractor.by_letter:
             marks = np.zeros(codes.size, np.uint8)
@@ -141,7 +142,7 @@ class Tokenizer(Stored):
         K, mask = len(self.labels), chain.free(len(self.labels))
         out = np.empty((units.n, K))
         for a, b in zip(units.segments[:-1].tolist(), units.segments[1:].tolist(), strict=True):
-            unary = np.maximum(scores[a:b].astype(np.float64), -250.0)  # e^-250 is none
+            unary = np.maximum(scores[a:b].astype(np.float64), -250.0)  # e^-250 counts as 0
             theta = np.concatenate([unary.reshape(-1), self.trans.reshape(-1).astype(np.float64)])
             mu = np.empty_like(theta)
             chain.marginals(theta, *mask, 1.0, mu)
@@ -195,13 +196,14 @@ class Tokenizer(Stored):
     def cutter(
         self, text: str, spans: list[Span], offset: int, probabilities: bool = False
     ) -> Iterator[Iterable[tuple[str, bool]]]:
-        """The tokenizer in place of the rules, as a Cutter of corpus/text."""
+        """Cuts as the rules do, by this tokenizer: a Cutter of corpus/text."""
         return iter(self._pieces(text, spans, [offset] * len(spans), probabilities))
 
     def _pieces(
         self, text: str, spans: list[Span], offsets: list[int], probabilities: bool = False
     ) -> list[list[tuple[str, bool]]]:
-        """The sentences of each span, which has an offset of its own, as a Cutter gives them."""
+        """The sentences of each span, which has its own offset, in the form that a Cutter gives
+        them."""
         pieces: list[list[tuple[str, bool]]] = [[] for _ in spans]
         if not spans:
             return pieces
@@ -219,14 +221,14 @@ class Tokenizer(Stored):
         warn: running.Warn | None = None,
         probabilities: bool = False,
     ) -> bytes:
-        """A text as CoNLL-U, as corpus/text.to_conllu writes it; probabilities: TokenProb in MISC
-        is that a token begins where one does, SentenceProb that a sentence does."""
+        """A text as CoNLL-U, written as corpus/text.to_conllu writes it. probabilities: TokenProb
+        in MISC is the probability that a token begins there, SentenceProb that a sentence does."""
         cutter = partial(self.cutter, probabilities=probabilities)
         return running.to_conllu(text, offset, warn, cutter)
 
     def all_to_conllu(self, texts: list[str], warn: running.Warn | None = None) -> list[bytes]:
-        """Each text as `to_conllu` gives it. They are cut in one go: no unit has a neighbour beyond
-        its paragraph, and so none beyond its text."""
+        """Each text as `to_conllu` gives it. All texts are cut in one go, because no unit has a
+        neighbour outside its paragraph."""
         own = [list(running.paragraphs(text)) for text in texts]
         spans, offsets, begin = [], [], 0
         for text, paragraphs in zip(texts, own, strict=True):
@@ -273,7 +275,7 @@ class Tokenizer(Stored):
 
 
 def _conllu(text: str, sentence: _Sentence, offset: int) -> str:
-    """A sentence from its text to the blank line behind it."""
+    """The lines of a sentence, from `# text` to the blank line at its end."""
     lines = [f"# text = {' '.join(CHUNK.findall(text, sentence[0][0], sentence[-1][1]))}\n"]
     n = 1
     for start, end, form, words, note in sentence:

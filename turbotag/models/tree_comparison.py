@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turbotag.corpus.formats import Conll
-from turbotag.corpus.reader import Block, Source, read
+from turbotag.corpus.reader import Block, Column, Source, read
 from turbotag.corpus.trees import read_heads
 from turbotag.errors import DataError
-from turbotag.metrics.attachment import Attachment, AttachmentScore, Labels
+from turbotag.metrics.attachment import Attachment, AttachmentScore
 from turbotag.metrics.calibration import calibrate
 from turbotag.metrics.tags import same_tag
 from turbotag.models.comparison import (
@@ -39,7 +39,7 @@ class Trees:
 
     gold: Block
     heads: np.ndarray
-    labels: Labels | None
+    labels: Column | None
     head_probability: np.ndarray | None = None
     label_probability: np.ndarray | None = None
 
@@ -48,8 +48,8 @@ class Trees:
         return score_block(self.gold, self.heads, self.labels)
 
     def details(self) -> Details:
-        """Confusions of labels at right heads, calibration, attachment by length of sentence; of
-        the words and labels that the first convention of the score counts."""
+        """Confusions of labels at right heads, calibration, and attachment by length of sentence,
+        for the words and labels that the first convention of the score counts."""
         gold, upos = self.gold, words_of(self.gold)[1]
         counted = np.array([tag != "PUNCT" for tag in upos or ["_"] * gold.n_tokens], np.bool_)
         right, arcs = counted & (self.heads == read_heads(gold)), None
@@ -58,15 +58,15 @@ class Trees:
         if self.head_probability is not None:
             calibration["heads"] = calibrate(self.head_probability[counted], right[counted])
         if self.labels is not None:
-            strings, whole = gold.column(Conll.DEPREL)
-            names = [[s.split(":")[0] for s in of] for of in (strings, self.labels[0])]
-            confusion = confusion_of((names[0], whole), (names[1], self.labels[1]), right)
-            arcs = right & same_tag(names[0], whole, names[1], self.labels[1])
+            whole = gold.column(Conll.DEPREL), self.labels
+            cut, other = (Column([s.split(":")[0] for s in of.strings], of.ids) for of in whole)
+            confusion = confusion_of(cut, other, right)
+            arcs = right & same_tag(cut, other)
             if self.head_probability is not None and self.label_probability is not None:
-                same = same_tag(strings, whole, *self.labels)[counted]
+                same = same_tag(*whole)[counted]
                 p, q = self.head_probability[counted], self.label_probability[counted]
                 calibration["labels, with subtypes"] = calibrate(q, same)
-                # Head and label are mostly wrong together: the less probable one decides.
+                # Head and label are mostly wrong together: the smaller probability stands for both.
                 both = calibrate(np.minimum(p, q), right[counted] & same)
                 calibration["heads and labels, by the less probable of the two"] = both
         return Details(confusion, calibration, self._lengths(counted, right, arcs))
@@ -109,7 +109,7 @@ def compare_parser(
     parsed = parser.parse(gold, probabilities=probabilities)
     if not parser.labelled:
         return Trees(gold, parsed.heads, None, parsed.head_probability)
-    labels = parser.labels, parsed.labels
+    labels = Column(parser.labels, parsed.labels)
     return Trees(gold, parsed.heads, labels, parsed.head_probability, parsed.label_probability)
 
 

@@ -30,7 +30,7 @@ def annotate(parser: Parser, block: Block, scanner: Scanner, output: Output, edi
 def answers(
     parser: Parser, block: Block, scanner: Scanner, n: int
 ) -> Callable[[int, int], Iterator[Answer]]:
-    """What gives the n best trees of the sentence of tokens a..b-1."""
+    """A function that gives the n best trees of the sentence of tokens a..b-1."""
     if parser.second_order:
         raise UsageError("--nbest is for first-order parsers: this one has second-order parts")
     matrix = parser.matrix(block, scanner)

@@ -1,4 +1,4 @@
-"""What a training has on disk while it runs: a checkpoint for each of its stages."""
+"""What a training keeps on disk while it runs: a checkpoint for each of its stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from turbotag.corpus.reader import Block, Source
 from turbotag.errors import DataError
-from turbotag.features.kinds import KINDS
+from turbotag.features.declared import KINDS, OPTIONS
 from turbotag.interrupts import pending
 from turbotag.optim.run import Saving, State
 from turbotag.optim.trace import Echo
@@ -23,9 +23,10 @@ from turbotag.storage import members, store
 from turbotag.storage.checks import fitting
 
 Arrays = dict[str, np.ndarray]
-OVER = "over"  # in place of a state: the stage is, and the arrays are what it gave
-FILES = ("train", "dev", "ner", "ner_dev", "template", "init", *KINDS)  # their content counts
-NAMES = {"C": "-C", "labels": "labels", "prune": "pruning", "gazetteers": "--gazetteer"}
+OVER = "over"  # in place of a state: the stage is over, and the arrays are what it gave
+FILES = ("train", "dev", "ner", "ner_dev", "template", "init", *OPTIONS)  # their content counts
+NAMES = {"C": "-C", "labels": "labels", "prune": "pruning"}
+NAMES |= {kind.option: f"--{kind.flag}" for kind in KINDS}
 
 
 # ---- Whether a checkpoint is of this training ----------------------------------------------------
@@ -36,8 +37,8 @@ def sha256(block: Block) -> str:
 
 
 def content(source: Source | dict[str, str] | None) -> Any:
-    """What stands for a source in a checkpoint: the sha256 of a file, or of each of several; a name
-    that is no file stands for itself."""
+    """What stands for a source in a checkpoint: the sha256 of a file, or of each of several files;
+    a name that is no file stands for itself."""
     if isinstance(source, dict):
         return {name: content(path) for name, path in source.items()}
     if isinstance(source, bytes):
@@ -50,7 +51,7 @@ def content(source: Source | dict[str, str] | None) -> Any:
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """In what two trainings differ, in words."""
+    """The difference between two trainings, in words."""
     found = []
     for key in [*new, *(k for k in old if k not in new)]:
         if old.get(key) == new.get(key):
@@ -80,7 +81,7 @@ def _said(key: str, value: Any) -> str:
 
 
 class Checkpoint:
-    """The state of a stage, or what it gave, in a file beside the model to be."""
+    """The state of a stage, or the arrays that it gave, in a file beside the model to be."""
 
     def __init__(self, path: str, mark: dict[str, Any]):
         self.path, self.mark = path, mark
@@ -110,12 +111,12 @@ class Checkpoint:
 
 
 class Progress:
-    """The checkpoints of a training, which go when its model is written.
+    """The checkpoints of a training. They are removed when its model is written.
 
-    A stage has OUTPUT.STAGE.checkpoint; a training of one stage, whose name is empty,
-    OUTPUT.checkpoint; without an output nothing is on disk. mark: the fingerprint of its options;
-    seconds: between two states of a stage, or inf for none at all; resume: go on from what there
-    is.
+    A stage has OUTPUT.STAGE.checkpoint. A training of one stage, whose name is empty, has
+    OUTPUT.checkpoint. Without an output nothing is on disk. mark: the fingerprint of its options;
+    seconds: between two states of a stage, or inf for none; resume: whether to go on from
+    checkpoints that exist.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class Progress:
         return Stage(self, name, more, brief)
 
     def once(self, stage: str, work: Callable[[], Arrays], use: Callable[[Arrays], None]) -> None:
-        """use(work()), or use of what `work` gave when the stage was done before."""
+        """use(work()); if the stage was done before, use(what `work` gave then)."""
         checkpoint = self.checkpoint(stage)
         found = checkpoint.load() if self.resume else None
         if found and found[1] == OVER:
@@ -166,8 +167,8 @@ class Progress:
         use: Callable[[int, Arrays], None],
         threads: int = 1,
     ) -> None:
-        """Each of k stages `once`: STAGE0, STAGE1, ... None of them depends on another, so that
-        several threads can work on them; what they give is used in their order."""
+        """Each of k stages `once`: STAGE0, STAGE1, ... They do not depend on each other, so several
+        threads can work on them; their results are used in order."""
         if threads == 1:
             for f in range(k):
                 self.once(f"{stage}{f}", partial(work, f), partial(use, f))
@@ -179,15 +180,15 @@ class Progress:
                     again = begun[f].result if f in begun else partial(work, f)
                     self.once(f"{stage}{f}", again, partial(use, f))
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # where one has failed
+                pool.shutdown(wait=False, cancel_futures=True)  # if one of them has failed
 
     def _over(self, stage: str) -> bool:
         found = self.checkpoint(stage).load() if self.resume else None
         return found is not None and found[1] == OVER
 
     def settle(self, note: str) -> None:
-        """The model is written: end here if a signal waits for that. note: says so, and is what
-        is said if one comes later. A model on the way to another one is nothing to speak of."""
+        """The model is written: end here if a signal waits for that. note: says so, also if a
+        signal comes later. Nothing is said of a model that is only a step to another one."""
         if self.saves:
             pending.settle(note)
 
@@ -201,8 +202,8 @@ class Progress:
 class Stage:
     """One run of an optimizer, as its training logs and saves it.
 
-    more: other stages follow that save nothing of this one, so that its last state is saved;
-    brief: the log leaves it out.
+    more: other stages follow that save nothing of this one, so its last state is saved; brief:
+    whether the log leaves it out.
     """
 
     progress: Progress

@@ -1,4 +1,4 @@
-"""What the loaders of models check before they believe a file."""
+"""What the loaders of models check before they use a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from turbotag.storage.tensors import Entries
 
 @contextlib.contextmanager
 def fitting(path: str) -> Iterator[None]:
-    """What goes wrong while a model is put together from its file is the file's fault."""
+    """Whatever goes wrong while a model is put together from its file is reported as a fault of the
+    file."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as e:
@@ -58,8 +59,9 @@ def expect_resources(header: dict[str, Any], entries: Entries) -> list[str]:
 
 
 def check_entry(value: Any, kind: Any, name: str) -> None:
-    """ValueError unless an entry of a header is of a kind: str, int, float or bool; [kind], a list;
-    a table of kinds, with '?' after names that may be missing and '*' for any; (kind, None)."""
+    """ValueError unless an entry of a header is of a kind: str, int, float or bool; [kind], a list
+    of it; a table of kinds by name, where '?' follows names that may be missing and '*' stands for
+    any name; (kind, None), which may be null."""
     if isinstance(kind, tuple):
         if value is not None:
             check_entry(value, kind[0], name)
@@ -120,7 +122,7 @@ PROVENANCE = {
 
 
 def check_names(names: list[str], what: str) -> None:
-    """ValueError unless the names are distinct, and text that can stand in a column."""
+    """ValueError unless the names are distinct, and text that a column can hold."""
     if len(set(names)) != len(names):
         raise ValueError(f"{what} are not distinct")
     for name in names:

@@ -16,7 +16,7 @@ GROUP = Path("/sys/fs/cgroup")
 
 
 def available() -> float:
-    """Bytes that this process can still get; inf where the system does not tell."""
+    """Bytes that this process can still get; inf if the system does not tell."""
     found = [math.inf]
     for ask in (_system, _container, _limit):
         with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):
@@ -31,7 +31,7 @@ def _system() -> float:
 
 
 def _container() -> float:
-    """What the control group allows, less what is used, files that are only cached apart."""
+    """What the control group allows, less what is used; cached files do not count."""
     most, used = ((GROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
     stat = _table(GROUP / "memory.stat")
     cached = stat["active_file"] + stat["inactive_file"]

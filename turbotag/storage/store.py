@@ -43,16 +43,18 @@ _unfinished: set[str] = set()  # files of this process that must not outlive it
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Write to a temporary name in the same folder and rename: the old file or the new one."""
+    """Write under a temporary name in the same folder, then rename: at any time there is the old
+    file or the new one."""
     with replacing(path) as f:
         f.write(data)
 
 
 class replacing:
-    """A file that appears under its name only when it has been written whole.
+    """A file that appears under its name only when it has been written completely.
 
     Until then it is a locked file in the same folder, .NAME.tmp with eight hexadecimal digits in
-    it. One that nobody holds is of a process that was killed, and goes when NAME is next written.
+    it. If nobody holds its lock, it was left by a process that was killed, and it is removed when
+    NAME is next written.
     """
 
     def __init__(self, path: str):
@@ -81,7 +83,7 @@ class replacing:
                 if _lock(self.file, self.temporary):
                     return
                 self.file.close()
-            except BlockingIOError:  # another process takes it for stale
+            except BlockingIOError:  # another process has taken it for stale
                 self.file.close()
             except OSError:
                 _unfinished.discard(self.temporary)
@@ -108,7 +110,8 @@ class replacing:
 
 @contextlib.contextmanager
 def held(path: str | None) -> Iterator[None]:
-    """Refuse to train a model while another process does: they would share their checkpoints."""
+    """Refuse to train a model that another process is training: both would use the same
+    checkpoints."""
     if path is None:
         yield
         return
@@ -133,7 +136,8 @@ def held(path: str | None) -> Iterator[None]:
 
 
 def _take(lock: str) -> IO[str]:
-    """A locked file that names us, or BlockingIOError with the name of the process that has it."""
+    """A locked file that names this process, or BlockingIOError with the name of the process that
+    has it."""
     while True:
         _unfinished.add(lock)
         try:
@@ -161,7 +165,7 @@ def _take(lock: str) -> IO[str]:
 
 
 def remove_stale(path: str) -> None:
-    """Remove temporary files of `path` that processes left which were killed."""
+    """Remove temporary files of `path` that killed processes left."""
     target = Path(path)
     ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8}}\.tmp")
     with contextlib.suppress(OSError):  # a folder that cannot be listed
@@ -173,7 +177,7 @@ def remove_stale(path: str) -> None:
 
 
 def remove_unfinished() -> None:
-    """Remove what a process that is about to end has begun to write."""
+    """Remove the files that this process, which is about to end, has begun to write."""
     for name in list(_unfinished):
         _remove(name)
 
@@ -185,8 +189,8 @@ def _remove(name: str) -> None:
 
 
 def _lock(file: IO[Any], name: str) -> bool:
-    """Lock an open file, or raise BlockingIOError; False if it no longer has its name. Where there
-    are no locks, it does nothing."""
+    """Lock an open file, or raise BlockingIOError; returns False if the file no longer has its
+    name. On systems without locks nothing is done."""
     if fcntl is None:
         return True
     try:
@@ -211,7 +215,7 @@ def cannot_write(path: str, e: OSError) -> DataError:
 
 
 def check_writable(path: str) -> None:
-    """Fail before a long training, not after it."""
+    """Fail before a long training, not at its end."""
     target = Path(path)
     if target.is_dir():
         raise DataError("is a directory, not a file", path)
@@ -235,7 +239,7 @@ def save_file(path: str, kind: str, header: dict[str, Any], arrays: dict[str, np
 
 
 def _json(header: dict[str, Any]) -> bytes:
-    """A header as it is written; what is read and written again has the same bytes."""
+    """A header as it is written. A header that is read and written again has the same bytes."""
     return json.dumps(header, ensure_ascii=False).encode()
 
 
@@ -321,7 +325,7 @@ def _bytes(entry: Entry) -> int:
 def _check(
     arrays: dict[str, np.ndarray], entries: Entries, sums: dict[str, Any] | None, path: str
 ) -> None:
-    """Refuse arrays that are not those of the checksums, if there are any."""
+    """Refuse arrays that do not match the checksums, if there are any."""
     if sums is None:
         return
     wrong = sums.keys() ^ entries.keys()
@@ -358,7 +362,7 @@ def _header(text: Any, path: str) -> tuple[dict[str, Any], dict[str, Any] | None
         raise DataError("is a safetensors file, but not a turbotag model", path)
     try:
         header = read_json(text)
-        _json(header)  # a lone surrogate is no text
+        _json(header)  # a lone surrogate cannot be encoded
         version, found = header["format_version"], header["kind"]
         if type(version) is not int or version < 1 or not isinstance(found, str):
             raise ValueError
@@ -375,7 +379,8 @@ def _header(text: Any, path: str) -> tuple[dict[str, Any], dict[str, Any] | None
 
 
 def _take_checksums(header: dict[str, Any]) -> dict[str, Any]:
-    """Take the checksums out of a header: those of its arrays; ValueError if its own is wrong."""
+    """Take the checksums of the arrays out of a header; ValueError if the checksum of the header
+    itself is wrong."""
     sums = header.pop(_SUMS)
     if sums["header"] != zlib.crc32(_json(header)):
         raise ValueError

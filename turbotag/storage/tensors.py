@@ -1,5 +1,5 @@
-"""Reading safetensors files that may be hostile: nothing that one claims is believed before it is
-compared with the size of the file, and no array is read that was not asked for."""
+"""Reading safetensors files that may be hostile: every claim of a file is compared with its size
+before it is used, and only arrays that were asked for are read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Entries = dict[str, Entry]
 
 
 def read_entries(f: Steady) -> tuple[dict[str, Any], Entries]:
-    """The metadata of a safetensors file, and its arrays; ValueError if it is none."""
+    """The metadata of a safetensors file, and its arrays; ValueError if it is no such file."""
     info = os.fstat(f.fileno())
     size = info.st_size - 8
     if not stat.S_ISREG(info.st_mode):
@@ -99,7 +99,7 @@ def read_array(f: Steady, entry: Entry) -> np.ndarray:
 
 
 def read_json(text: str) -> Any:
-    """JSON without a key that stands twice; ValueError if there is too much of it for memory."""
+    """JSON without duplicate keys; ValueError if it would need too much memory."""
     if text.count("[") + text.count("{") > MOST_LISTS:
         raise ValueError("too many lists and tables")
     return json.loads(text, object_pairs_hook=_distinct)

@@ -21,8 +21,6 @@ from turbotag.structures import (
 )
 from turbotag.structures.arc_verbs import (
     Arcs,
-    Nonprojective,
-    Projective,
     Trees,
     all_scores,
     gather,
@@ -33,6 +31,8 @@ from turbotag.structures.arc_verbs import (
     sums,
 )
 from turbotag.structures.compiled_problem import CompiledProblem
+from turbotag.structures.decoders import decoder_of
+from turbotag.structures.elementary import find_each
 from turbotag.structures.pruning import matrix
 
 DECODERS = ("nonprojective", "projective")
@@ -59,7 +59,7 @@ class ArcProblem(CompiledProblem):
         self.projective, self.single_root = decoder == "projective", single_root
         self.structure = "projective" if self.projective else "tree"
         self.lengths = np.diff(arcs.sentences)
-        self.gold_arc = _find_gold(arcs.cuts, arcs.heads, gold)
+        self.gold_arc = find_each(arcs.cuts, arcs.heads, gold)
         if (self.gold_arc < 0).any():
             raise ValueError(f"the gold head of word {int(self.gold_arc.argmin())} was pruned")
         parts = arcs.cuts[arcs.sentences]
@@ -68,7 +68,7 @@ class ArcProblem(CompiledProblem):
             arcs,
             arcs.sentences,
             self.gold_arc - np.repeat(parts[:-1], self.lengths),
-            (Projective if self.projective else Nonprojective)(bool(single_root)),
+            decoder_of(self.projective, single_root),
             verbs.loss_of(beta, gamma),
             np.zeros(0),
         )
@@ -80,12 +80,12 @@ class ArcProblem(CompiledProblem):
         return self.n_rows, 1
 
     def anchor(self, W: np.ndarray) -> None:
-        """Take weights for changes of W, the anchor, from now on."""
+        """From now on, weights are changes of W, the anchor."""
         self.trees = self.data = self.trees._replace(anchor=all_scores(self.trees, W))
 
     def work(self) -> np.ndarray:
-        """In units of a feature read (8 ns for one step of SDCA): the features, a cube of the
-        length for the inference, and what every call costs."""
+        """The cost of an oracle call on each sentence, in units of reading one feature (8 ns for a
+        step of SDCA): its features, the cube of its length for inference, and a constant."""
         ends = np.concatenate([[0], self.arcs.ends])
         features = np.diff(ends[self.trees.parts])
         return features + (0.12 if self.projective else 0.03) * self.lengths**3.0 + 5000.0
@@ -141,8 +141,9 @@ class ArcProblem(CompiledProblem):
         return self.infer(i, np.zeros(self.size(i)), 1.0)[0]
 
     def radius_sq(self) -> np.ndarray:
-        """A bound of |F_i (z - z_y)|^2: a tree has a feature at most as often as the arc of each
-        word that has it most often, and two trees differ by no more."""
+        """A bound of |F_i (z - z_y)|^2. A tree has a feature at most as often as the sum, over
+        words, of the largest count on a candidate arc of the word; and two trees differ by no
+        more."""
         arcs = self.arcs
         return _radius_sq(arcs.sentences, arcs.cuts, arcs.ends, arcs.local, arcs.firsts)
 
@@ -223,17 +224,6 @@ def best_trees(arcs: Arcs, W: np.ndarray, decoder: str, single_root: bool) -> np
 
 
 # ---- Kernels ----------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _find_gold(cuts, heads, gold):
-    """The candidate that is each word's gold head, -1 if there is none."""
-    out = np.full(gold.size, -1, np.int64)
-    for t in range(gold.size):
-        for e in range(cuts[t], cuts[t + 1]):
-            if heads[e] == gold[t]:
-                out[t] = e
-    return out
 
 
 @njit(cache=True, nogil=True)

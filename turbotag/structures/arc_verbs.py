@@ -1,8 +1,8 @@
 """Candidate arcs as arrays, and the verbs of structures/verbs for them.
 
-The features of a sentence's arcs are kept as numbers local to the sentence: an oracle call fetches
-the weight of each different feature of the sentence once (the only cache misses), and all arcs are
-then summed from that small array. A direction is spread to the weights in the same way, backwards.
+The features of the arcs of a sentence are numbered within the sentence. An oracle call fetches the
+weight of each different feature of the sentence once, which causes the only cache misses, and then
+sums the arcs from that small array. A direction is added to the weights in the same way, backwards.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from turbotag.structures import mixture, projective, sparse, tree, verbs
+from turbotag.structures import mixture, sparse, verbs
+from turbotag.structures.decoders import Decoder, best_tree, sum_trees
 from turbotag.structures.pruning import matrix
 from turbotag.structures.verbs import Hinge, Loss, Smooth
 
@@ -38,27 +39,12 @@ class Arcs(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-class Nonprojective(NamedTuple):
-    """All dependency trees, with crossing arcs or without."""
-
-    single_root: bool
-
-
-class Projective(NamedTuple):
-    """Dependency trees without crossing arcs."""
-
-    single_root: bool
-
-
-Decoder = Nonprojective | Projective
-
-
 class Trees(NamedTuple):
     """The arrays of an ArcProblem, for kernels (structures/verbs).
 
-    The gold parts of sentence i are gold_parts[gold_cuts[i]:gold_cuts[i+1]], numbers within the
-    sentence, one arc for each word first; anchor: scores of all parts by the weights that W is a
-    change of, empty if there are none.
+    gold_parts[gold_cuts[i]:gold_cuts[i+1]]: the gold parts of sentence i, numbered within the
+    sentence, beginning with one arc for each word; anchor: the scores of all parts by the weights
+    that W is a change of, empty if there are none.
     """
 
     parts: np.ndarray
@@ -111,7 +97,7 @@ def _spread(first, ends, local, d, acc):
 
 @njit(cache=True, nogil=True)
 def indicator(tree_heads, cuts, heads, z):
-    """The candidate arcs that are in a tree."""
+    """z: 1 for the candidate arcs that are in a tree, else 0."""
     for t in range(tree_heads.size):
         for e in range(cuts[t], cuts[t + 1]):
             z[e - cuts[0]] = 1.0 if heads[e - cuts[0]] == tree_heads[t] else 0.0
@@ -119,55 +105,32 @@ def indicator(tree_heads, cuts, heads, z):
 
 @njit(cache=True, nogil=True)
 def gather(mu, cuts, heads, nu):
-    """The entries of a matrix that are candidate arcs."""
+    """nu: the entries of the matrix mu that are candidate arcs."""
     for t in range(cuts.size - 1):
         for e in range(cuts[t] - cuts[0], cuts[t + 1] - cuts[0]):
             nu[e] = mu[heads[e], t + 1]
 
 
-# One kernel for each decoder and kind of inference: a user compiles only what is used.
-
-
 @verbs.verb
 def infer_tree(loss, decoder, theta, cuts, heads, nu):  # type: ignore[no-untyped-def]
-    """`infer` over the trees of a sentence: its candidate heads, and where those of each word
-    begin, as in `Arcs`."""
+    """`infer` over the trees of a sentence. cuts, heads: its candidate heads, as in `Arcs`."""
 
 
-@infer_tree.implement(Smooth, Nonprojective)
+@infer_tree.implement(Smooth)
 @njit(cache=True, nogil=True)
-def _sum_trees(loss, decoder, theta, cuts, heads, nu):
+def _sum(loss, decoder, theta, cuts, heads, nu):
     scores = matrix(theta, cuts, heads)
     mu = np.empty_like(scores)
-    log_z = tree.marginals(scores, decoder.single_root, loss.beta, mu)
+    log_z = sum_trees(decoder, scores, loss.beta, mu)
     gather(mu, cuts, heads, nu)
     return log_z / loss.beta
 
 
-@infer_tree.implement(Smooth, Projective)
+@infer_tree.implement(Hinge)
 @njit(cache=True, nogil=True)
-def _sum_projective(loss, decoder, theta, cuts, heads, nu):
-    scores = matrix(theta, cuts, heads)
-    mu = np.empty_like(scores)
-    log_z = projective.marginals(scores, decoder.single_root, loss.beta, mu)
-    gather(mu, cuts, heads, nu)
-    return log_z / loss.beta
-
-
-@infer_tree.implement(Hinge, Nonprojective)
-@njit(cache=True, nogil=True)
-def _best_tree(loss, decoder, theta, cuts, heads, nu):
+def _best(loss, decoder, theta, cuts, heads, nu):
     best = np.empty(cuts.size - 1, np.int32)
-    value = tree.argmax(matrix(theta, cuts, heads), decoder.single_root, best)
-    indicator(best, cuts, heads, nu)
-    return value
-
-
-@infer_tree.implement(Hinge, Projective)
-@njit(cache=True, nogil=True)
-def _best_projective(loss, decoder, theta, cuts, heads, nu):
-    best = np.empty(cuts.size - 1, np.int32)
-    value = projective.argmax(matrix(theta, cuts, heads), decoder.single_root, best)
+    value = best_tree(decoder, matrix(theta, cuts, heads), best)
     indicator(best, cuts, heads, nu)
     return value
 

@@ -65,7 +65,7 @@ def _automata(eu, ev, es, eg, p, mu_u, mu_v, mu_s, mu_g):
         total += math.log(z_h)
         for g in range(p.cuts[h] - begin):
             mu_v[begin + g] = weight[g] / z_h
-            if weight[g] <= 0.0:  # underflown, as one of its sides may be
+            if weight[g] <= 0.0:  # one of its sides may have underflowed
                 mu_g[p.grands[h] + g * children : p.grands[h] + (g + 1) * children] = 0.0
                 continue
             for side in range(2):

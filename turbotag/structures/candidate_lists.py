@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from turbotag.structures.elementary import find_each
 from turbotag.structures.sparse_rows import SparseRows, add_scores
 
-AT_ONCE = 1 << 20  # occurrences whose pairs are in memory
+AT_ONCE = 1 << 20  # occurrences whose pairs are in memory at one time
 Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -24,8 +25,9 @@ class Lists(NamedTuple):
         return self.cuts.size - 1
 
     def places(self, wanted: np.ndarray) -> np.ndarray:
-        """(words,) where a label stands in the list of its word, -1 where it does not."""
-        return _places(self.cuts, self.labels, wanted)
+        """(words,) the place of a label in the list of its word, -1 if it is not there."""
+        found = find_each(self.cuts, self.labels, wanted)
+        return np.where(found < 0, -1, found - self.cuts[:-1]).astype(np.int32)
 
 
 class Parts(NamedTuple):
@@ -50,11 +52,11 @@ def whole(K: int) -> Parts:
 
 
 class Slots(NamedTuple):
-    """The different parts of the candidates of a word, but those that all of them have, which
-    change all scores alike.
+    """The different parts of the candidates of a word, without those that all candidates have,
+    which change all scores alike.
 
-    candidates: whose slots these are; parts[cuts[t]:cuts[t+1]]: those of word t, rising; candidate
-    c of all has the slots of[first[c]:first[c+1]], numbers of entries of `parts`.
+    candidates: the lists that these slots are of; parts[cuts[t]:cuts[t+1]]: the slots of word t,
+    rising; of[first[c]:first[c+1]]: the slots of candidate c, as numbers of entries of `parts`.
     """
 
     candidates: Lists
@@ -83,8 +85,9 @@ def likely(
     margin: float,
     gold: np.ndarray | None = None,
 ) -> Lists:
-    """The labels that sparse rows find likely: at most so many a word, none whose score is further
-    than a margin below the best. gold: (words,) labels that are listed in any case, -1 for none."""
+    """The labels that sparse rows find likely: at most `most` for each word, and none whose score
+    is further than `margin` below the best. gold: (words,) labels that are listed in any case, -1
+    for none."""
     if gold is None:
         gold = np.full(sentences[-1], -1, np.int32)
     counts, labels = _likely(sentences, *occurrences, *cells, weights, K, most, margin, gold)
@@ -106,7 +109,7 @@ def distances(
 def met(
     sentences: np.ndarray, occurrences: Occurrences, lists: Lists, n_rows: int, K: int
 ) -> SparseRows:
-    """The pairs of a row and an entry of a list, below K, that meet at a word."""
+    """The pairs (row, entry of a list, below K) that meet at a word."""
     offsets, rows, positions, _ = occurrences
     token = positions + np.repeat(sentences[:-1], np.diff(offsets))
     found = [
@@ -119,16 +122,6 @@ def met(
 
 
 # ---- Kernels -------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _places(cuts, labels, wanted):
-    out = np.full(wanted.size, -1, np.int32)
-    for t in range(wanted.size):
-        for c in range(cuts[t], cuts[t + 1]):
-            if labels[c] == wanted[t]:
-                out[t] = c - cuts[t]
-    return out
 
 
 @njit(cache=True, nogil=True)
@@ -183,6 +176,16 @@ def to_slots(first, of, begin, d, e):
 
 
 @njit(cache=True, nogil=True)
+def _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u):
+    """The scores of all labels of the words of sentence i into the first rows of u; returns how
+    many words there are."""
+    a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
+    u[:T] = 0.0
+    add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+    return T
+
+
+@njit(cache=True, nogil=True)
 def _likely(
     sentences, offsets, rows, positions, values, first, labels, weights, K, most, margin, gold
 ):
@@ -190,9 +193,7 @@ def _likely(
     out, n = np.empty(4 * gold.size + most, np.int32), 0
     u = np.zeros((np.diff(sentences).max(), K))
     for i in range(sentences.size - 1):
-        a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
-        u[:T] = 0.0
-        add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+        T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
         for t in range(T):
             row, word = u[t], sentences[i] + t
             floor = row.max() - margin
@@ -216,9 +217,7 @@ def _distances(sentences, offsets, rows, positions, values, first, labels, weigh
     below, ranks = np.empty(gold.size), np.empty(gold.size, np.int64)
     u = np.zeros((np.diff(sentences).max(), K))
     for i in range(sentences.size - 1):
-        a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
-        u[:T] = 0.0
-        add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+        T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
         for t in range(T):
             row, word = u[t], sentences[i] + t
             below[word] = row.max() - row[gold[word]]
@@ -242,7 +241,7 @@ def _pairs_met(rows, token, cuts, labels, K):
 
 @njit(cache=True, nogil=True)
 def find(labels, low, high, label):
-    """Where a label stands in the rising labels[low:high]; -1 if it does not."""
+    """The place of a label in the rising labels[low:high]; -1 if it is not there."""
     end = high
     while low < high:
         middle = (low + high) // 2

@@ -1,14 +1,15 @@
 """Candidate lists as a training problem: a chain with thousands of labels at the price of a few.
 
 Coarse to fine (Mueller, Schmid and Schuetze 2013, "Efficient higher-order CRFs for morphological
-tagging"): a cheap model leaves a few candidates for each word, gold among them, and the chain runs
-over these. Features of words are sparse rows (structures/sparse_rows), with a cell for each part of
-a label, or whole label, that a feature meets at a candidate: one that is often mistaken for the
-right one can be held down. The score of a candidate is the sum over its parts: F = A S, where S
-says which candidates have which slots (candidate_lists.Slots), A which cells fire at which slots.
-Transitions are features of parts of the two labels, such as the case of both.
+tagging"): a cheap model leaves a few candidates for each word, the gold label among them, and the
+chain runs over these. Features of words are sparse rows (structures/sparse_rows). A row has a cell
+for each part of a label, or whole label, that the feature meets at a candidate. So a label that is
+often mistaken for the right one gets a weight of its own. The score of a candidate is the sum over
+its parts: F = A S, where S says which candidates have which slots (candidate_lists.Slots) and A
+which cells fire at which slots. Transitions are features of parts of the two labels, such as the
+case of both.
 
-All is exact over the candidates: log Z, marginals, and the certificate of a training.
+Everything is exact over the candidates: log Z, the marginals, and the certificate of a training.
 """
 
 from __future__ import annotations
@@ -127,15 +128,16 @@ class CandidateProblem(CompiledProblem):
         return self.lists.labels[self._first[i] : self._first[i + 1]]
 
     def _pairs(self, i: int) -> tuple[np.ndarray, ...]:
-        """What the kernels of transitions are told of instance i."""
+        """The arguments of the kernels of transitions for instance i."""
         return self._cuts(i), self._labels(i), *self.pairs
 
     def anchor(self, W: np.ndarray) -> None:
-        """From now on, weights are changes of these."""
+        """From now on, weights are changes of W, the anchor."""
         self.data = self.data._replace(anchor=_all_scores(self.data, W))
 
     def work(self) -> np.ndarray:
-        """Features that are read, pairs with their parts, and what every call costs."""
+        """The cost of an oracle call on each sentence: the features that are read, the pairs with
+        their parts, and a constant."""
         unary = np.diff(self._first)
         features = self.pairs.base.size + 10
         both = np.diff(self.data.parts)
@@ -185,7 +187,7 @@ class CandidateProblem(CompiledProblem):
         return out
 
     def _slots(self, i: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """What the kernels of slots are told of instance i."""
+        """The arguments of the kernels of slots for instance i."""
         first = self.slots.first[self._first[i] : self._first[i + 1] + 1]
         return first, self.slots.of, int(self._first_slot[i])
 
@@ -206,8 +208,8 @@ class CandidateProblem(CompiledProblem):
         return float(np.log(np.diff(self._cuts(i))).sum())
 
     def radius_sq(self) -> np.ndarray:
-        """R_i^2: a bound of |F_i (z - z_y)|^2 over all y: two structures differ, in each weight,
-        by no more than the sum of the values that either has there."""
+        """R_i^2: a bound of |F_i (z - z_y)|^2 over all y. Two structures differ in each weight by
+        at most the sum of the values that either has there."""
         most = np.zeros(self.n)
         for i in range(self.n):
             a, b = self.offsets[i], self.offsets[i + 1]
@@ -367,13 +369,8 @@ def _add(data, i, d, step, W):
 @verbs.rows_of.implement(Candidates)
 @njit(cache=True, nogil=True)
 def _rows_of(data, i):
-    a, b, shared = data.offsets[i], data.offsets[i + 1], data.pairs.base[-1]
-    rows = np.empty(b - a + shared, np.int64)
-    for o in range(a, b):
-        rows[o - a] = data.cells[o]
-    for j in range(shared):
-        rows[b - a + j] = data.n_cells + j
-    return rows
+    own = data.cells[data.offsets[i] : data.offsets[i + 1]]
+    return sparse.with_shared(own, data.n_cells, data.pairs.base[-1])
 
 
 @verbs.mixture_step.implement(Candidates)

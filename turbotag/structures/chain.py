@@ -36,8 +36,8 @@ def length(scores, K):
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _vector_matrix(x, M, out):
-    """out[k] = sum_j x[j] * M[j, k], four rows at a time: a short row is over before the
-    vector loop has paid for its start."""
+    """out[k] = sum_j x[j] * M[j, k], four rows at a time: a single short row would end before the
+    vectorised loop pays off."""
     K = out.size
     out[:] = 0.0
     whole = K - K % 4
@@ -61,8 +61,8 @@ def messages(scores, allowed, start, end, beta, E, eu, alpha, b, c):
         alpha[t, k]  = eu[t, k] * sum_j alpha[t-1, j] * E[j, k] / c[t],   sum_k alpha[t, k] = 1
         b[t-1, j]    = sum_k E[j, k] * g[t, k],   g[t, k] = eu[t, k] * b[t, k] / c[t]
 
-    Returns log_partition, with eu holding g from then on; NaN, and nothing of use in the arrays,
-    where the potentials are too far apart for it.
+    Returns log_partition; eu then holds g. If the potentials are too far apart for this recursion,
+    it returns NaN, and the arrays hold nothing of use.
     """
     T, K = eu.shape
     u = scores[: T * K].reshape(T, K)

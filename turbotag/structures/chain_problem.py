@@ -78,7 +78,7 @@ class ChainProblem(CompiledProblem):
         return self.n_attributes + self.n_shared // self.K, self.K
 
     def anchor(self, W: np.ndarray) -> None:
-        """Take weights for changes of W, the anchor, from now on."""
+        """From now on, weights are changes of W, the anchor."""
         words = np.empty((self.labels.size, self.K))
         for i, (a, b) in enumerate(zip(self.sentences[:-1], self.sentences[1:], strict=True)):
             words[a:b] = self.scores(i, W)[: (b - a) * self.K].reshape(b - a, self.K)
@@ -143,7 +143,8 @@ class ChainProblem(CompiledProblem):
     def radius_sq(self) -> np.ndarray:
         """R_i^2: a bound of |F_i (z - z_y)|^2 over all y, for importance sampling.
 
-        Two unit vectors per occurrence of a row: at most twice the squared sum of its values.
+        Each occurrence of a row adds at most two unit vectors, so the bound is twice the squared
+        sum of its values.
         """
         return _radius_sq(self.offsets, self.rows, self.values, self.lengths)
 

@@ -119,7 +119,7 @@ def finish(data, i, theta):
         theta[t * K + label] -= data.loss.gamma * data.costs[label]
 
 
-# Sums and maxima by order: a user compiles only what is used.
+# One kernel for each order, for sums and for maxima: a user compiles only what is used.
 
 
 @verbs.infer.implement(Smooth, Order0)
@@ -257,14 +257,8 @@ def _shrink(data, i, V, threshold, W):
 @njit(cache=True, nogil=True)
 def _rows_of(data, i):
     T, K = data.sentences[i + 1] - data.sentences[i], data.anchor_words.shape[1]
-    a, b = data.offsets[i], data.offsets[i + 1]
-    shared = (data.parts[i + 1] - data.parts[i]) // K - T
-    rows = np.empty(b - a + shared, np.int64)
-    for o in range(a, b):
-        rows[o - a] = data.rows[o]
-    for j in range(shared):
-        rows[b - a + j] = data.n_attributes + j
-    return rows
+    own = data.rows[data.offsets[i] : data.offsets[i + 1]]
+    return sparse.with_shared(own, data.n_attributes, (data.parts[i + 1] - data.parts[i]) // K - T)
 
 
 @verbs.mixture_step.implement(Chain)
@@ -275,13 +269,21 @@ def _mixture_step(data, i, mu, nu, gap, curvature, search):
 
 
 def with_labels_of_chain(data: type) -> type:
-    """Decorates the class of a data that has a Chain in its field `chain`: gold, costs and mixtures
-    are those of the chain, features are its own."""
+    """Decorates the class of a problem's data that has a Chain in its field `chain`. Inference,
+    gold, costs and mixtures are those of the chain; the class has its own potentials and
+    features."""
+    verbs.oracle.implement(data)(_oracle_of)
     verbs.gold.implement(data)(_gold_of)
     verbs.cost.implement(data)(_cost_of)
     verbs.reward.implement(data)(_reward_of)
     verbs.mixture_step.implement(data)(_mixture_step_of)
     return data
+
+
+@njit(cache=True, nogil=True)
+def _oracle_of(data, i, W, scale, theta, nu):
+    verbs.potentials(data, i, W, scale, theta)
+    return verbs.infer(data.chain.loss, data.chain.domain, theta, nu)
 
 
 @njit(cache=True, nogil=True)

@@ -29,7 +29,7 @@ class CompiledProblem:
 
     @property
     def beta(self) -> float:
-        """Inverse temperature of the loss, which is part of `data`: it cannot be changed here."""
+        """Inverse temperature of the loss. It is part of `data` and cannot be changed here."""
         return self.loss.beta
 
     @property
@@ -71,7 +71,8 @@ class CompiledProblem:
         return float(verbs.cost(self.data, i, stats))
 
     def reward(self, i: int, stats: np.ndarray) -> float:
-        """gamma cost, and more, at the potentials of the last oracle call."""
+        """gamma cost, and what else the potentials of the last oracle call hold
+        (structures/verbs.reward)."""
         return float(verbs.reward(self.data, i, self._theta[: self.size(i)], stats))
 
     def norm_sq(self, i: int, d: np.ndarray) -> float:

@@ -84,10 +84,10 @@ def _begin(theta, moved, p):
 def bound(theta, moved, p, single_root, beta, rounds, damping, tolerance, pi, nu):
     """(bound of log Z(beta theta), rounds made, largest disagreement); pi and nu (3E + others,).
 
-    `moved` (3E,) is added to the even split to begin with; the empty array is nothing.
+    moved: (3E,) what is added to the even split at the beginning, or empty for nothing.
 
-    Each round moves the split of every arc so that, were it independent of all others, its
-    marginals under the relaxations would meet: their log-odds respond to a score by 1/c. Rounds end
+    Each round moves the split of every arc so that its marginals under the relaxations would meet
+    if the arc were independent of all others: their log-odds respond to a score by 1/c. Rounds end
     when the marginals agree within the tolerance.
     """
     n, E = p.cuts.size - 1, p.heads.size
@@ -133,13 +133,13 @@ def bound(theta, moved, p, single_root, beta, rounds, damping, tolerance, pi, nu
 
 @njit(cache=True, nogil=True)
 def maximum(theta, moved, p, single_root, rounds, lean_too, pi, nu, heads):
-    """(bound, score, rounds made): an upper bound of the best tree's score, and that of the best
-    tree that was found; `lean_too` moves tau.
+    """(bound, score, rounds made): an upper bound of the score of the best tree, and the score of
+    the best tree that was found; `lean_too` moves tau.
 
     Dual decomposition (Koo et al. 2010): the bound above at beta = inf, where Hoelder's inequality
-    is that the maximum of a sum is at most the sum of the maxima; the split moves against the
-    subgradient by Polyak's step towards the best tree so far. Where the two numbers meet the tree
-    is proven optimal. pi and nu are those of the lowest bound.
+    says that the maximum of a sum is at most the sum of the maxima. The split moves against the
+    subgradient by Polyak's step towards the best tree so far. If the two numbers meet, the tree is
+    proven optimal. pi and nu are those of the lowest bound.
     """
     n, E = p.cuts.size - 1, p.heads.size
     now, x = _begin(theta, moved, p), np.empty(nu.size)
@@ -198,7 +198,7 @@ def maximum(theta, moved, p, single_root, rounds, lean_too, pi, nu, heads):
 
 @njit(cache=True, nogil=True)
 def _middle(q):
-    """tau to begin with: even for a reward, none of a penalty."""
+    """tau to begin with: one half for a reward, 0 for a penalty."""
     tau = np.zeros(q.size)
     for i in range(q.size):
         if q[i] >= 0.0:

@@ -43,9 +43,9 @@ def _double(typingctx, x):
     return types.float64(types.uint64), codegen
 
 
-# fastmath=False must be said: a callee that is silent inherits its caller's flags, and
-# reassociation would cancel _MAGIC. error_model: Python's would test the divisor and raise, and a
-# branch stops the vectoriser.
+# fastmath=False is needed: without it a kernel inherits the flags of its caller, and reassociation
+# would cancel _MAGIC. error_model: that of Python would test the divisor, and such a branch stops
+# the vectoriser.
 
 
 @njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
@@ -125,3 +125,14 @@ def expectation(scores, mu):
         if m > 0.0:
             total += s * m
     return total
+
+
+@njit(cache=True, nogil=True)
+def find_each(cuts, entries, wanted):
+    """(words,) which of the entries cuts[t]:cuts[t+1] of word t is wanted[t], -1 if none is."""
+    out = np.full(wanted.size, -1, np.int64)
+    for t in range(wanted.size):
+        for e in range(cuts[t], cuts[t + 1]):
+            if entries[e] == wanted[t]:
+                out[t] = e
+    return out

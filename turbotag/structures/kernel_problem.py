@@ -59,7 +59,7 @@ LINEAR = Kernel()
 
 @with_labels_of_chain
 class KernelChain(NamedTuple):
-    """The arrays of a KernelChainProblem; chain: of the linear machinery behind it."""
+    """The arrays of a KernelChainProblem. chain: of the linear problem that it is built on."""
 
     parts: np.ndarray
     chain: Chain
@@ -80,7 +80,7 @@ class KernelChainProblem(ChainProblem):
         kernel: Kernel = LINEAR,
     ):
         tokens = X.shape[0]
-        # the linear machinery, with one feature for each word: its own row
+        # a linear problem with one feature for each word: its own row
         rows = np.arange(tokens, dtype=np.int32)
         lengths = np.diff(sentences)
         positions = (rows - np.repeat(sentences[:-1], lengths)).astype(np.int32)
@@ -116,13 +116,6 @@ class KernelChainProblem(ChainProblem):
 
 
 # ---- Kernels ----------------------------------------------------------------------------------
-
-
-@verbs.oracle.implement(KernelChain)
-@njit(cache=True, nogil=True)
-def _oracle(data, i, W, scale, theta, nu):
-    _potentials(data, i, W, scale, theta)
-    return verbs.infer(data.chain.loss, data.chain.domain, theta, nu)
 
 
 @verbs.potentials.implement(KernelChain)

@@ -1,7 +1,7 @@
-"""The k best trees from any function that finds the best one (Lawler 1972).
+"""The k best trees, from any function that finds the best one (Lawler 1972).
 
-What remains of a set of trees without its best one is split by the first word whose head differs,
-and the best of each part comes from `argmax` with arcs ruled out.
+The trees that are left without the best one are split by the first word whose head differs. The
+best tree of each such set comes from `argmax` with some arcs ruled out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kbest(
         value = argmax(allowed, single_root, heads)
         if value > -math.inf:
             heapq.heappush(queue, (-value, next(ties), heads, allowed, fixed))
-            if len(queue) > 2 * k + 8:  # each holds a matrix, and only the k best can be answers
+            if len(queue) > 2 * k + 8:  # each set holds a matrix, so only the k best sets are kept
                 queue[:] = heapq.nsmallest(k, queue)
 
     push(scores, 0)
@@ -42,7 +42,7 @@ def kbest(
         if len(found) == k:
             break
         allowed = allowed.copy()
-        for m in range(fixed, n):  # words 1..m as here, word m+1 with another head
+        for m in range(fixed, n):  # words 1..m have the same heads, word m+1 has another
             h = int(heads[m])
             other = allowed.copy()
             other[h, m + 1] = -np.inf

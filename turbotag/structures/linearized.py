@@ -1,10 +1,12 @@
-"""A problem with other targets than its gold answers: the convex problems of concave-convex steps.
+"""A problem with other targets than its gold answers: the convex problems of concave-convex rounds.
 
-The loss L(beta, gamma) - L(beta, 0) is not convex. With its second term replaced by the tangent at
-weights w_t, which lies below it, it is
-    (1/beta) log sum_y exp beta( s'(z_y - u) + gamma cost(z_y) )   and a constant,
-where u are the marginals (beta = inf: the best answer) at w_t without the cost: the loss of the
-family again, with u in place of the gold stats and the cost still counted from the gold answer.
+The loss L(beta, gamma) - L(beta, 0) is not convex. Its second term is replaced by the tangent at
+weights w_t, which lies below it. Up to a constant the loss is then
+
+    (1/beta) log sum_y exp beta( s'(z_y - u) + gamma cost(z_y) ),
+
+where u are the marginals at w_t without the cost (beta = inf: the best answer). This is a loss of
+the family again, with u in place of the gold stats; the cost is still counted from the gold answer.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class LinearizedProblem:
         return 0.5 * lam * problem.sq_norm(W) + total / problem.n
 
     def linearize(self, W: np.ndarray) -> None:
-        """Take the tangents at these weights from now on."""
+        """From now on, take the tangents at these weights."""
         for i in range(self.original.n):
             self.target(i, self.without_cost(i, W)[1])
 

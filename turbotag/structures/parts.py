@@ -20,12 +20,12 @@ class Parts(NamedTuple):
     """Candidate arcs of a sentence, by modifier, and where its second-order parts stand.
 
     The arcs out of word h, from h outwards, are arcs[first[2h]:first[2h+1]] to the left and
-    arcs[first[2h+1]:first[2h+2]] to the right; the root's are not listed, as TREE sees to it that
-    it has one. Sibling parts of side k = 2h or 2h+1 begin at siblings[k]: START-END, and with R
-    children START-j, then i-END, then i-j for i < j, row by row. Grandparent parts of word h begin
-    at grands[h]: for each of its candidate heads all its child arcs, left then right; those whose
-    modifier is that head are in no tree. Pair q of all siblings, where these are wanted, has arcs
-    pairs[q, 0], the inner one, and pairs[q, 1].
+    arcs[first[2h+1]:first[2h+2]] to the right. The arcs of the root are not listed, because the
+    factor TREE gives it one. Sibling parts of side k = 2h or 2h+1 begin at siblings[k]: START-END,
+    then with R children START-j, then i-END, then i-j for i < j, row by row. Grandparent parts of
+    word h begin at grands[h]: for each of its candidate heads all its child arcs, left then right;
+    those whose modifier is that head are in no tree. Pair q of all siblings, if these are asked
+    for, has the arcs pairs[q, 0], the inner one, and pairs[q, 1].
     """
 
     cuts: np.ndarray

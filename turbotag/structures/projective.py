@@ -26,8 +26,8 @@ from turbotag.structures.tree import indicator, resolved
 # One recursion for three semirings (Goodman 1999): probabilities, their logs, the best score.
 PLAIN, LOG, BEST = 0, 1, 2
 
-# Probabilities are exact while every item lies between these: no product of two can underflow or
-# overflow. Else the logs serve.
+# If every item lies between these, no product of two can underflow or overflow, and probabilities
+# are exact. Otherwise logarithms are used.
 SMALLEST, LARGEST = 1e-140, 1e140
 LOG_SMALLEST = math.log(SMALLEST)
 
@@ -69,8 +69,8 @@ def _times(a, b, semiring):
 
 @njit(cache=True, nogil=True)
 def usable(h, e, n, single_root):
-    """Whether complete[h, e] occurs in a tree. A single root: 0 takes its only modifier in the
-    step to complete[0, n], so that nothing can be built on a shorter span of 0."""
+    """Whether complete[h, e] occurs in a tree. With a single root, 0 takes its only modifier in the
+    step to complete[0, n], so nothing is built on a shorter span of 0."""
     return e == n or not single_root if h == 0 else e > 0
 
 
@@ -109,9 +109,10 @@ def inside(theta, single_root, semiring):
 
 @njit(cache=True, nogil=True)
 def outside(theta, single_root, semiring, incomplete, complete):
-    """Charts (joint, incomplete, complete) of the weight of all that surrounds an item.
+    """Charts (joint, incomplete, complete) of the weight of everything outside of an item.
 
     Each recurrence of `inside`, read for one of its factors:
+
         out_complete[i, j]   = sum_{h < i} out_complete[h, j] * incomplete[h, i]
                              + sum_{k > j} out_joint[i, k] * complete[k, j+1]
         out_complete[j, i]   = sum_{h > j} out_complete[h, i] * incomplete[h, j]
@@ -222,7 +223,8 @@ def marginals(scores, single_root, beta, mu):
                 mu[h, m] = math.exp(min(incomplete[h, m] + out_incomplete[h, m] - z, 0.0))
     if semiring == PLAIN or resolved(mu):
         return log_z + shift
-    heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
+    # at scores so large that rounding errors decide, the best tree gets probability 1
+    heads = np.empty(n, np.int32)
     log_z = beta * argmax(scores, single_root, heads)
     indicator(heads, mu)
     return log_z
@@ -246,8 +248,8 @@ def entropy(scores, single_root, beta):
 
 @njit(cache=True, nogil=True)
 def _pick(x, y, u):
-    """An index k drawn with probability exp(x[k] + y[k]) by the uniform number u; u < 0 asks for
-    the largest, and of equals the first."""
+    """An index k, drawn with probability exp(x[k] + y[k]) by the uniform number u. A negative u
+    asks for the largest, and for the first of several."""
     total = _sum(x, y, BEST if u < 0.0 else LOG)
     picked, left = 0, u
     for k in range(x.size):
@@ -292,31 +294,6 @@ def argmax(scores, single_root, heads):
     if value > -np.inf:
         _derive(incomplete, complete, np.full(2 * heads.size, -1.0), heads)
     return value
-
-
-@njit(cache=True, nogil=True)
-def marginals_of_each(scores, sentences, single_root, beta, mu):
-    """The marginals of each sentence of a block, whose scores and probabilities, (n+1, n+1), stand
-    one after the other (structures/pruning.squares)."""
-    begin = 0
-    for i in range(sentences.size - 1):
-        side = sentences[i + 1] - sentences[i] + 1
-        end = begin + side * side
-        own = scores[begin:end].reshape(side, side)
-        marginals(own, single_root, beta, mu[begin:end].reshape(side, side))
-        begin = end
-
-
-@njit(cache=True, nogil=True)
-def argmax_of_each(scores, sentences, single_root, heads):
-    """The best trees of all sentences of a block into heads (words,)."""
-    begin = 0
-    for i in range(sentences.size - 1):
-        a, b = sentences[i], sentences[i + 1]
-        side = b - a + 1
-        own = scores[begin : begin + side * side].reshape(side, side)
-        argmax(own, single_root, heads[a:b])
-        begin += side * side
 
 
 def kbest(scores: np.ndarray, single_root: bool, k: int) -> tuple[np.ndarray, np.ndarray]:

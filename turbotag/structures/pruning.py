@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from turbotag.structures import projective, tree
+from turbotag.structures.decoders import argmax_of_each, decoder_of, marginals_of_each
 
-# Heads kept for a word, and how improbable they may be beside the best: for arcs, and for
-# second-order parts, whose number grows with the square.
+# How many heads are kept for a word, and how improbable they may be relative to the best: for arcs,
+# and for second-order parts, whose number grows with the square of it.
 WIDE, NARROW = (10, 1e-4), (8, 3e-4)
 
 
 @njit(cache=True, nogil=True)
 def every(sentences):
-    """(cuts, heads): every word of a sentence, and the root, as a head of every other word; the
-    candidate heads of word t of a block are heads[cuts[t]:cuts[t+1]]."""
+    """(cuts, heads): all candidate arcs of a block, every word and the root as a head of every
+    other word of its sentence. The candidate heads of word t are heads[cuts[t]:cuts[t+1]]."""
     lengths = np.diff(sentences)
     cuts, heads = np.zeros(lengths.sum() + 1, np.int64), np.empty((lengths**2).sum(), np.int32)
     t = e = 0
@@ -32,13 +32,14 @@ def every(sentences):
 
 @njit(cache=True, nogil=True)
 def full(n):
-    """The same of one sentence of n words."""
+    """`every` for one sentence of n words."""
     return every(np.array([0, n]))
 
 
 @njit(cache=True, nogil=True)
 def squares(theta, cuts, heads, sentences):
-    """The (n+1, n+1) scores of candidate arcs, -inf elsewhere, of one sentence after the other."""
+    """The scores of candidate arcs as matrices (n+1, n+1), -inf elsewhere; those of one sentence
+    stand behind those of the sentence before."""
     sides = np.diff(sentences) + 1
     scores = np.full((sides**2).sum(), -np.inf)
     begin = 0
@@ -53,7 +54,7 @@ def squares(theta, cuts, heads, sentences):
 
 @njit(cache=True, nogil=True)
 def chosen(values, sentences, heads):
-    """(words,) what `squares` have for the arcs of trees."""
+    """(words,) the entries of `squares` for the arcs of trees."""
     out, begin = np.empty(heads.size), 0
     for i in range(sentences.size - 1):
         a, side = sentences[i], sentences[i + 1] - sentences[i] + 1
@@ -79,17 +80,16 @@ def prune(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(cuts, heads) of the arcs worth keeping, from the `squares` of the scores of all arcs.
 
-    The most probable heads of each word, at most kept[0] and none below kept[1] of the best; and
-    the arcs of the best tree that the decoder may give, so that there always is one: decoder is
-    nonprojective, projective, or projective-decoding (marginals of all trees, but the best one
-    projective).
+    Kept are the most probable heads of each word, at most kept[0], and none below kept[1] of the
+    best; and the arcs of the best tree that the decoder may give, so that there always is one.
+    decoder: nonprojective, projective, or projective-decoding (marginals over all trees, but the
+    best tree is projective).
     """
     mu, best = np.empty_like(scores), np.empty(sentences[-1], np.int32)
-    # not in a kernel: each would have to be compiled for the other
-    sums = projective if decoder == "projective" else tree
-    sums.marginals_of_each(scores, sentences, single_root, 1.0, mu)
-    trees = tree if decoder == "nonprojective" else projective
-    trees.argmax_of_each(scores, sentences, single_root, best)
+    summed = decoder_of(decoder == "projective", single_root)
+    given = decoder_of(decoder != "nonprojective", single_root)
+    marginals_of_each(summed, scores, sentences, 1.0, mu)
+    argmax_of_each(given, scores, sentences, best)
     found: tuple[np.ndarray, np.ndarray] = _probable(mu, best, sentences, *kept)
     return found
 
@@ -122,7 +122,8 @@ def _probable(mu, best, sentences, limit, ratio):
 
 @njit(cache=True, nogil=True)
 def with_gold(cuts, heads, gold):
-    """The same candidates with every word's gold head among them, and how many there were."""
+    """(cuts, heads, found): the candidates with the gold head of every word added; found: how many
+    gold heads were candidates already."""
     out_cuts, out = np.zeros_like(cuts), np.empty(heads.size + gold.size, np.int32)
     size, found = 0, 0
     for m in range(gold.size):

@@ -28,16 +28,17 @@ ENTROPIES = ("convex", "bethe")
 MAP_ROUNDS = 500
 MOST_ROUNDS = 10_000
 EVEN = np.zeros(0)
-LEAST_BELIEF = 1e-300  # a word all of whose heads have beliefs of 0 has a head all the same
-ROOT_ERROR = 1e-13  # by which the probabilities of the root's modifiers may miss 1
+# the least belief: a word has a head even if the beliefs of all its heads are 0
+LEAST_BELIEF = 1e-300
+ROOT_ERROR = 1e-13  # error of the sum of the probabilities of the root's modifiers, which is 1
 
 
 @dataclass(frozen=True)
 class Approximation:
     """How log Z and beliefs are found, and when the rounds of messages end.
 
-    They must be the same in training and in parsing: beliefs after another number of rounds are
-    others (half a percent of UAS), and training makes up for what its own lack.
+    It must be the same in training and in parsing. Another number of rounds gives other beliefs
+    (half a percent of UAS), and training makes up for what its own rounds lack.
     """
 
     entropy: str = "convex"
@@ -115,7 +116,7 @@ def bound(
 ) -> tuple[float, int, float]:
     """(bound of log Z(beta scores)/beta, rounds made, residual); pi and nu of all roles.
 
-    held: what moves the split from an even one, which is then left as it is (residual 0).
+    held: what is added to the even split, which is then not moved (residual 0).
     """
     p, single_root, a = domain
     limits = a.rounds, a.damping, a.tolerance
@@ -128,7 +129,7 @@ def bound(
 
 @verbs.verb
 def relaxed(loss, scores, moved, p, single_root, limits, pi, nu):  # type: ignore[no-untyped-def]
-    """`bound`, as kernels call it; moved: what is held, empty if nothing is; limits: the rounds,
+    """`bound`, as kernels call it. moved: what is held, empty if nothing is; limits: rounds,
     damping and tolerance of an Approximation."""
 
 
@@ -228,8 +229,8 @@ def argmax(scores: np.ndarray, domain: Domain, heads: np.ndarray) -> float:
 
 
 def best_tree(scores: np.ndarray, domain: Domain, heads: np.ndarray) -> tuple[float, bool]:
-    """(score, whether no tree has a larger one) of the best tree that dual decomposition finds, and
-    it into heads (n,)."""
+    """(score, whether no tree has a larger one) of the best tree that dual decomposition finds; the
+    tree into heads (n,)."""
     p = domain.parts
     pi, nu = np.empty((2, scores.size + 2 * p.heads.size))
     bound, score, _ = convex_bound.maximum(
@@ -247,7 +248,8 @@ def proves(bound, score):
 def least_risk(
     beliefs: np.ndarray, domain: Domain, heads: np.ndarray, is_projective: bool = False
 ) -> float:
-    """The largest sum of arc beliefs of a tree, or of a projective tree, and it into heads (n,)."""
+    """The largest sum of arc beliefs of a tree, or of a projective tree; the tree into heads
+    (n,)."""
     p, decoder = domain.parts, projective if is_projective else tree
     scores = pruning.matrix(beliefs[: p.heads.size], p.cuts, p.heads)
     return decoder.argmax(scores, domain.single_root, heads)

@@ -28,12 +28,12 @@ from turbotag.structures.compiled_problem import CompiledProblem
 from turbotag.structures.parts import Parts
 from turbotag.structures.second_order import Approximation, Domain
 
-NOISE = 1e-9  # a loss nearer to 0 is 0
+NOISE = 1e-9  # a loss that is nearer to 0 counts as 0
 
 
 class Bethe(NamedTuple):
-    """The arrays of a BetheProblem; trees: with the features and gold of all parts; tally: of the
-    oracle calls, how many there were, with a negative loss, their rounds, and how many ended
+    """The arrays of a BetheProblem. trees: with the features and gold of all parts; tally: four
+    counts of oracle calls: all, those with a negative loss, the rounds of all, and those that ended
     before the beliefs had settled."""
 
     parts: np.ndarray
@@ -46,8 +46,9 @@ class Bethe(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """The arrays of a BoundProblem, as of Bethe; splits: what moves the split of sentence i from an
-    even one is splits[split_cuts[i]:split_cuts[i+1]], empty while splits follow the weights."""
+    """The arrays of a BoundProblem: those of Bethe, and splits.
+    splits[split_cuts[i]:split_cuts[i+1]] is what is added to the even split of sentence i; empty
+    while splits follow the weights."""
 
     parts: np.ndarray
     trees: Trees
@@ -98,7 +99,7 @@ class SecondOrderProblem(ArcProblem):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Make `data` of what the problem has."""
+        """Make `data` from what the problem holds."""
         raise NotImplementedError
 
     def _shared(self) -> tuple[Trees, bool, int, float, float, np.ndarray]:
@@ -110,8 +111,8 @@ class SecondOrderProblem(ArcProblem):
         self._arrange()
 
     def tally(self) -> dict[str, Any]:
-        """Counts of the oracle calls since the last time: how many losses were negative, the mean
-        number of rounds, and how many calls ended before the beliefs had settled."""
+        """Counts of the oracle calls since `tally` was last called: how many losses were negative,
+        the mean number of rounds, and how many calls ended before the beliefs had settled."""
         calls, negative, rounds, unsettled = self._tally.tolist()
         self._tally[:] = 0.0
         return {
@@ -175,7 +176,7 @@ class BoundProblem(SecondOrderProblem):
         CompiledProblem.__init__(self, data, self.beta, self.gamma)
 
     def hold(self, W: np.ndarray) -> None:
-        """Keep the splits that the rounds end with at these weights, from now on."""
+        """From now on, keep the splits that the rounds end with at these weights."""
         splits, cuts = np.empty(self.data.split_cuts[-1]), self.data.split_cuts
         for i in range(self.n):
             _, pi, _ = self.oracle(i, W)
@@ -245,8 +246,8 @@ def _roles(data, i):
 
 @njit(cache=True, nogil=True)
 def _uneven(roles, pi):
-    """By how much a split differs from an even one. The potentials of an arc in all its roles sum
-    to its score, however they are split."""
+    """The difference between a split and the even one. However a score is split, the potentials of
+    an arc in all its roles sum to it."""
     E = roles.heads.size
     theta = np.empty(pi.size - 2 * E)
     for e in range(E):
@@ -298,7 +299,7 @@ def _bound(data, i, W, scale, pi, nu):
 
 @verbs.verb
 def by_part(data, i, mu):  # type: ignore[no-untyped-def]
-    """Stats, or a direction, of sentence i, as `trees` has them: a number for each part."""
+    """Stats of sentence i, or a direction, with one number for each part, as `trees` has them."""
 
 
 @by_part.implement(Bethe)

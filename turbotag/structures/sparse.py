@@ -119,7 +119,7 @@ def gram(rows, positions, values, a, b, d, out):
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def shrink(rows, a, b, V, threshold, W):
-    """W[row] = soft(V[row], threshold) for the rows a..b-1, where equal ones stand together."""
+    """W[row] = soft(V[row], threshold) for the rows a..b-1; equal rows stand together."""
     K = W.shape[1]
     for o in range(a, b):
         if o > a and rows[o] == rows[o - 1]:
@@ -141,3 +141,15 @@ def settle(rows, a, b, W, D, now, last):
             for k in range(K):
                 to[k] -= lag * at[k]
             last[row] = now
+
+
+@njit(cache=True, nogil=True)
+def with_shared(rows, first, n):
+    """The rows of an instance's features, and behind them n rows that every instance reads: those
+    of transitions, first..first+n-1."""
+    out = np.empty(rows.size + n, np.int64)
+    for o in range(rows.size):
+        out[o] = rows[o]
+    for j in range(n):
+        out[rows.size + j] = first + j
+    return out

@@ -1,9 +1,9 @@
 """Order 0 with many labels: rows that keep only the labels that a feature was seen with.
 
-A row of K weights is nearly empty where K is large: of the cells of EWT's morphology 4 % belong to
-a feature and a label that meet in the training data. Those are the weights, and all others are 0
-for good, as CRFsuite has it (Okazaki 2007, feature.possible_states = 0). An epoch costs what is
-there, not what K would allow.
+If K is large, a row of K weights is nearly empty: in the morphology of EWT, 4 % of the cells belong
+to a feature and a label that meet in the training data. Only those cells are weights; all others
+stay 0, as in CRFsuite (Okazaki 2007, feature.possible_states = 0). So an epoch costs as much as
+there are such cells, whatever K is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from turbotag.structures.elementary import FAST
 
 
 class SparseRows(NamedTuple):
-    """The cells of row r are first[r]..first[r+1]-1, of the rising labels[first[r]:first[r+1]]."""
+    """The cells of row r are first[r]..first[r+1]-1; their labels, rising, are
+    labels[first[r]:first[r+1]]."""
 
     first: np.ndarray
     labels: np.ndarray
@@ -81,7 +82,8 @@ class SparseRowProblem(ChainProblem):
         return self.cells.size, 1
 
     def work(self) -> np.ndarray:
-        """The cells that are read, and the labels of all words."""
+        """The cost of an oracle call on each sentence: the cells that are read, and the labels of
+        all words."""
         read = np.add.reduceat(np.diff(self.cells.first)[self.rows], self.offsets[:-1])
         return np.where(np.diff(self.offsets) > 0, read, 0) + 3.0 * self.lengths * self.K
 
@@ -120,13 +122,6 @@ def _features(data, i):
 def _by_word(data, x):
     """A vector over the parts as (T, K)."""
     return x.reshape(-1, data.chain.anchor_words.shape[1])
-
-
-@verbs.oracle.implement(SparseChain)
-@njit(cache=True, nogil=True)
-def _oracle(data, i, W, scale, theta, nu):
-    _potentials(data, i, W, scale, theta)
-    return verbs.infer(data.chain.loss, data.chain.domain, theta, nu)
 
 
 @verbs.potentials.implement(SparseChain)

@@ -28,7 +28,8 @@ from turbotag.structures import lawler
 from turbotag.structures.elementary import FAST, exp, expectation
 
 WIDEST = 600.0  # a larger range of scores goes through logs: e^-600 is still a normal number
-UNRESOLVED = 1e-3  # error of a sum of probabilities that is 1: scores of about 1e13 lead to it
+# largest error of a sum of probabilities that should be 1: scores of about 1e13 lead to it
+UNRESOLVED = 1e-3
 
 
 class Space(NamedTuple):
@@ -66,7 +67,7 @@ def entropy(scores, single_root, beta):
 
 @njit(cache=True, nogil=True)
 def marginals_in(space, scores, single_root, beta, mu):
-    """`marginals` without a new array, but where scores are hundreds apart."""
+    """`marginals` that allocates nothing, except where scores are hundreds apart."""
     n = scores.shape[0] - 1
     top = space.vectors[0]  # scores are taken relative to the best head of each word
     top[:] = 0.0
@@ -83,7 +84,8 @@ def marginals_in(space, scores, single_root, beta, mu):
     if best_root == -np.inf:
         mu[:] = 0.0
         return -np.inf
-    if single_root:  # every tree has one root arc: what they have in common comes out
+    # every tree has exactly one root arc: what all of them have in common is taken out
+    if single_root:
         top[0] = best_root
         for m in range(1, n + 1):
             if scores[0, m] > -np.inf:
@@ -100,7 +102,8 @@ def marginals_in(space, scores, single_root, beta, mu):
     log_z = _logarithmic(theta, single_root, mu)
     if log_z == -np.inf or resolved(mu):
         return log_z + common
-    heads = np.empty(n, np.int32)  # so large that rounding errors decide: the best tree has it all
+    # at scores so large that rounding errors decide, the best tree gets probability 1
+    heads = np.empty(n, np.int32)
     common = beta * argmax(scores, single_root, heads)
     indicator(heads, mu)
     return common
@@ -118,8 +121,8 @@ def indicator(heads, stats):
 def _relative(scores, beta, top, theta):
     """theta[h, m] = beta (scores[h, m] - top[m]), and less top[0] for the root; -inf for no arc.
 
-    The difference is taken first, and not where `fastmath` may change that: its rounding error is
-    then one of what counts, not of the scores.
+    The difference is taken before the product, and without `fastmath`, which might change the
+    order. So its rounding error is relative to the difference, not to the scores.
     """
     n = scores.shape[0] - 1
     for h in range(n + 1):
@@ -131,7 +134,8 @@ def _relative(scores, beta, top, theta):
 
 @njit(cache=True, nogil=True)
 def resolved(mu):
-    """Whether the heads of every word have a probability of 1 together; they then have exactly."""
+    """Whether the probabilities of the heads of every word sum to 1 up to rounding; they are then
+    scaled to do so exactly."""
     for m in range(1, mu.shape[0]):
         total = 0.0
         for h in range(mu.shape[0]):
@@ -145,8 +149,8 @@ def resolved(mu):
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _linear(space, single_root, mu):
-    """`marginals` of the potentials in `space`, with exponentials, which take their place; NaN if
-    numbers of this size cannot hold the result."""
+    """`marginals` of the potentials in `space`, which are overwritten by their exponentials.
+    Returns NaN if doubles cannot hold the result."""
     weight, a, b = space.matrices[0], space.matrices[1], space.matrices[2]
     n = weight.shape[0] - 1
     d, q = space.vectors[1], space.vectors[2]
@@ -392,31 +396,6 @@ def _among(x, path, begin, end):
         if path[p] == x:
             return True
     return False
-
-
-@njit(cache=True, nogil=True)
-def marginals_of_each(scores, sentences, single_root, beta, mu):
-    """The marginals of each sentence of a block, whose scores and probabilities, (n+1, n+1), stand
-    one after the other (structures/pruning.squares)."""
-    begin = 0
-    for i in range(sentences.size - 1):
-        side = sentences[i + 1] - sentences[i] + 1
-        end = begin + side * side
-        own = scores[begin:end].reshape(side, side)
-        marginals(own, single_root, beta, mu[begin:end].reshape(side, side))
-        begin = end
-
-
-@njit(cache=True, nogil=True)
-def argmax_of_each(scores, sentences, single_root, heads):
-    """The best trees of all sentences of a block into heads (words,)."""
-    begin = 0
-    for i in range(sentences.size - 1):
-        a, b = sentences[i], sentences[i + 1]
-        side = b - a + 1
-        own = scores[begin : begin + side * side].reshape(side, side)
-        argmax(own, single_root, heads[a:b])
-        begin += side * side
 
 
 def kbest(scores: np.ndarray, single_root: bool, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,13 +1,13 @@
 """Verbs: what a kernel can do with the data of any problem, resolved by the type of the data.
 
-An optimizer's epoch is one compiled loop over instances, the same for every structure. It is given
-a problem's arrays as one NamedTuple, whose class says which structure they are of, and calls the
-verbs below. Where numba compiles the loop it puts in the kernel of that class (`implement`), so
-that the loop is compiled for the structures that are trained, runs without the lock of the
-interpreter, and is kept on disk. Python can call a verb too: optim/problem.Problem is made of them.
+An optimizer's epoch is one compiled loop over instances, the same for every structure. It gets the
+arrays of a problem as one NamedTuple, whose class tells the structure, and calls the verbs below.
+When numba compiles the loop, it puts in the kernel that was given for that class (`implement`). So
+the loop is compiled only for structures that are trained, runs without the lock of the interpreter,
+and is kept on disk. Python can call a verb too: optim/problem.Problem is made of them.
 
-Every data has a field `parts` (n+1,): the parts of instance i are parts[i]:parts[i+1] of a vector
-over the parts of all instances.
+The data of every problem has a field `parts` (n+1,): the parts of instance i are
+parts[i]:parts[i+1] of a vector over the parts of all instances.
 """
 
 from __future__ import annotations
@@ -20,56 +20,41 @@ import numpy as np
 
 
 class verb:
-    """A function of kernels and of Python that has an implementation for each type of data."""
+    """A function, for kernels and for Python, with an implementation for each type of data."""
 
     def __init__(self, function: Callable[..., Any]):
         self.__doc__, self.__module__ = function.__doc__, function.__module__
         self.__name__ = self.__qualname__ = function.__name__
-        self._compiled: Any = None
-        self.served: set[tuple[type, ...]] = set()  # what it is implemented for
+        self.served: dict[tuple[type, ...], Any] = {}  # the kernels that implement it, by classes
+        self._depth = 0  # of how many arguments the classes are
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._compiled is None:
-            from numba import njit
-
-            def call(*arguments):  # type: ignore[no-untyped-def]
-                return self(*arguments)
-
-            _rename(call, self.__name__)
-            self._compiled = njit(cache=True, nogil=True)(call)
-        return self._compiled(*arguments)
+        """For Python, which calls the kernel itself: one more around it would have to be compiled
+        for every structure."""
+        classes = tuple(map(type, arguments[: self._depth]))
+        if classes not in self.served:
+            raise TypeError(f"{self.__name__} of {', '.join(c.__name__ for c in classes)}")
+        return self.served[classes](*arguments)
 
     def __reduce__(self) -> str:
         """For numba's cache, which tells verbs apart by their names."""
         return self.__name__
 
     def implement(self, *classes: type) -> Callable[[Any], Any]:
-        """Decorates the kernel that is this verb for a first argument of the first class, a second
-        one of the second class, and so on."""
+        """Decorates the kernel that implements this verb where the first argument is of the first
+        class, the second of the second class, and so on."""
         from numba.extending import overload
 
         def register(kernel: Any) -> Any:
-            def call(*arguments):  # type: ignore[no-untyped-def]
-                return kernel(*arguments)
-
-            _rename(call, f"{self.__name__}_for_{'_'.join(c.__qualname__ for c in classes)}")
-
             def choose(*types):  # type: ignore[no-untyped-def]
                 found = [getattr(t, "instance_class", None) for t in types[: len(classes)]]
-                return call if found == [*classes] else None
+                return kernel.py_func if found == [*classes] else None
 
-            overload(self, strict=False)(choose)
-            self.served.add(classes)
+            overload(self, strict=False, jit_options=kernel.targetoptions)(choose)
+            self.served[classes], self._depth = kernel, len(classes)
             return kernel
 
         return register
-
-
-def _rename(function: Callable[..., Any], name: str) -> None:
-    """Give a function made here a name of its own. numba names machine code by its function's name,
-    a number that counts the functions of a process, and types: of two functions of one name, one
-    compiled here and one read from disk, either may be run for the other."""
-    function.__name__, function.__qualname__ = name, f"{function.__qualname__}.{name}"
 
 
 @verb
@@ -105,8 +90,8 @@ def cost(data, i, mu):  # type: ignore[no-untyped-def]
 
 @verb
 def reward(data, i, theta, mu):  # type: ignore[no-untyped-def]
-    """gamma cost(mu), and what the potentials theta hold beside cost and the scores of W: of an
-    anchor s0'(mu - z), of a split what it gives to mu."""
+    """gamma cost(mu), and what the potentials theta hold beside the cost and the scores of W:
+    s0'(mu - z) of an anchor; of a split, what it gives to mu."""
 
 
 @verb
@@ -126,7 +111,7 @@ def shrink(data, i, V, threshold, W):  # type: ignore[no-untyped-def]
 
 @verb
 def rows_of(data, i):  # type: ignore[no-untyped-def]
-    """The rows of W that `add` changes, some of them perhaps several times."""
+    """The rows of W that `add` changes; a row may be listed several times."""
 
 
 @verb

@@ -55,7 +55,7 @@ class WeightedProblem(CompiledProblem):
         return getattr(self.__dict__["original"], name)
 
     def anchor(self, W: np.ndarray) -> None:
-        """Take weights for changes of W, the anchor, from now on."""
+        """From now on, weights are changes of W, the anchor."""
         self.original.anchor(W)
         self.data = self.data._replace(original=self.original.data)
 

@@ -17,8 +17,8 @@ def train(
     *how: Any,
     **named: Any,
 ) -> tuple[Any, Any]:
-    """Train what the options ask for: (model, result), of a pipeline (pipeline, header). The other
-    arguments are those of tagger.train, parser.train_parser and their like."""
+    """Train what the options ask for; returns (model, result), or (pipeline, header) for a
+    pipeline. The other arguments are those of tagger.train, parser.train_parser and so on."""
     if isinstance(options, PipelineOptions):
         from turbotag.training.pipeline import train_pipeline
 

@@ -1,9 +1,10 @@
-"""Fitting a model's calibration: its answers on sentences that it was not trained on, against gold.
+"""Fitting the calibration of a model: its answers on sentences that it was not trained on, beside
+gold.
 
-Held-out sentences are those of a dev file. Where there is none, a second model is trained on a
-third of the training data, with the same options, and asked about the rest: the sharpness hardly
-depends on how much there was to learn from (heads of EWT: 0.65, 0.62 and 0.60 for models of 10, 25
-and 50 % of the treebank), and training takes a third longer, not twice as long.
+The held-out sentences are those of a dev file. If there is none, a second model is trained on a
+third of the training data, with the same options, and predicts the rest. The sharpness hardly
+depends on the amount of training data (heads of EWT: 0.65, 0.62 and 0.60 for models of 10, 25 and
+50 % of the treebank), and training takes a third longer, not twice as long.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from turbotag.training.fit import Fit
 from turbotag.training.options import TrainingOptions
 
 Options = TypeVar("Options", bound=TrainingOptions)
-RUNS = 30  # of neighbouring sentences: those of one document are mostly on one side
+RUNS = 30  # neighbouring sentences in a run: those of one document are mostly on one side
 SHARE = 3  # one run in so many is learnt from
 LEFT_OUT = "training data that a second model had not seen"
-LEAST_SENTENCES = 300  # of which a third teaches enough to say something of the whole
+# at least so many, of which a third teaches enough to say something of the whole
+LEAST_SENTENCES = 300
 MOST_ASKED = 2000  # sentences: more hardly change what is fitted
 
 
@@ -40,8 +42,8 @@ def calibration_of(
     train: Callable[[Options], tuple[Model, Any]],
     echo: Echo,
 ) -> dict[str, Any] | None:
-    """An entry of the header of a model that was just trained, from its dev set or by a second
-    model. blocks: the training data, the same with the tags that the model will meet, the dev
+    """An entry of the header of a model that was just trained, found on its dev set or by a second
+    model. blocks: the training data, the same with the tags that the model will meet, and the dev
     set."""
     block, tagged, dev = blocks
     if dev is None:
@@ -57,8 +59,8 @@ def from_second_model(
     train: Callable[[Options], tuple[Model, Any]],
     echo: Echo,
 ) -> dict[str, Any] | None:
-    """What a second model, trained on a part of the training data, finds on the rest: an entry of a
-    header, or None if that is impossible.
+    """An entry of a header: what a second model, trained on a part of the training data, finds on
+    the rest; None if that is impossible.
 
     tagged: the training data with the tags that the model will meet.
     """
@@ -82,13 +84,13 @@ def from_second_model(
         second, _ = train(part)
         held_out = sentences_text(tagged, asked)
         return calibrated(second, held_out, part.layout, LEFT_OUT, echo)
-    except TurbotagError as e:  # the model itself is trained, and good without
+    except TurbotagError as e:  # the model itself is trained, and can be used without calibration
         echo(f"not calibrated: {e}")
         return None
 
 
 def weights_of(options: Any, learnt: np.ndarray) -> dict[str, Any]:
-    """The weights of some sentences, where those of all were given."""
+    """The weights of some sentences, if weights of all were given."""
     weights = getattr(options, "sentence_weights", ())
     return {"sentence_weights": tuple(np.array(weights)[learnt].tolist())} if weights else {}
 
@@ -104,7 +106,7 @@ def _shortened(fit: Fit) -> Fit:
 
 
 def split(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) bool: which of n sentences a second model learns from, and which it is asked about."""
+    """(n,) bool: which of n sentences a second model learns from; it predicts the others."""
     learnt = np.arange(n) * RUNS // max(n, 1) % SHARE == 0
     learnt &= n >= LEAST_SENTENCES
     rest = np.flatnonzero(~learnt)
@@ -114,9 +116,9 @@ def split(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def calibrated(model: Model, gold: Source, layout: Layout, data: str, echo: Echo) -> dict[str, Any]:
-    """What a model's answers on a gold file lead to, an entry of its header: a map for each kind of
-    answer. data: what its card says of that file. The tags of a treebank should be those that a
-    parser will meet."""
+    """An entry of a header from the answers of a model on a gold file: a map for each kind of
+    answer. data: what the card of the model says of that file. The tags of a treebank should be
+    those that a parser will meet."""
     items, block = model.held_out(gold, layout)
     maps = {name: fit(of) for name, of in items.items() if of.right.size}
     for name, found in maps.items():

@@ -1,11 +1,13 @@
 """Training that goes on from a model (--init): what the model knows stays, and new data add to it.
 
-The weights of the model are w0, and training looks for a change v of them: it minimises
-    lambda/2 |v|^2 + 1/n sum_i L(w0 + v; i),
-so that the regulariser pulls towards the model in place of 0, as a Gaussian prior with its mean
-there does (Chelba and Acero 2004, "Adaptation of maximum entropy capitalizer: little data can help
-a lot"). At v = 0 this is the model as it is, whatever the optimizer. A feature that the new data do
-not have keeps its weight; a new one begins at 0.
+The weights of the model are w0, and training looks for a change v of them. It minimises
+
+    lambda/2 |v|^2 + 1/n sum_i L(w0 + v; i).
+
+So the regulariser pulls towards the model instead of 0, like a Gaussian prior whose mean is w0
+(Chelba and Acero 2004, "Adaptation of maximum entropy capitalizer: little data can help a lot"). At
+v = 0 this is the old model, whatever the optimizer. A feature that the new data do not have keeps
+its weight; a new feature begins at 0.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from turbotag.optim.problem import Problem
 
 
 def origin(path: str, header: dict[str, Any]) -> dict[str, Any]:
-    """What the header of a model says of the one that it went on from."""
+    """What the header of a model says of the model that it went on from."""
     return {"name": Path(path).name, "data": header["data"], "licence": header["licence"]}
 
 
@@ -32,8 +34,9 @@ def origin(path: str, header: dict[str, Any]) -> dict[str, Any]:
 class Continued:
     """The features of a model to be, and the weights w0 that it begins with.
 
-    keys: n features of the new data, `known` of which the old model has, then those that it has
-    alone; weights: (keys + shared, K), rows that belong to no feature last.
+    keys: n features of the new data, of which the old model has `known`, then the features that
+    only the old model has; weights: (keys + shared, K), with the rows that belong to no feature
+    last.
     """
 
     keys: np.ndarray
@@ -49,7 +52,7 @@ class Continued:
             problem.certified += ", regularised towards the old model"
 
     def whole(self, change: np.ndarray) -> np.ndarray:
-        """All weights of the model after a change of those that the training problem has."""
+        """All weights of the model, from a change of the weights that the training problem has."""
         out = self.weights.copy()
         out[: self.n] += change[: self.n]
         out[self.keys.size :] += change[self.n :]
@@ -96,7 +99,8 @@ def places(labels: list[str], union: list[str]) -> np.ndarray:
 
 
 def continue_tagger(old: Tagger, labels: list[str], order: int, keys: np.ndarray) -> Continued:
-    """labels, order: of the tagger to be, which include the old one's; keys: of its data."""
+    """labels, order: of the tagger to be, whose labels include those of the old one; keys: of its
+    data."""
     K, at = len(labels), places(old.labels, labels)
     pairs, triples = np.zeros((K, K)), np.zeros((K, K, K))
     pairs[np.ix_(at, at)] = old.trans
@@ -120,7 +124,8 @@ class OldStage:
         return self.table.lookup(compact.fold(keys))
 
     def continued(self, keys: np.ndarray, classes: list[str] | None = None) -> Continued:
-        """keys: of the new data; classes: of the parser to be, which include the old one's."""
+        """keys: of the new data; classes: of the parser to be, which include those of the old
+        one."""
         weights = columns(self.weights, self.classes, classes) if classes else self.weights
         return continued(keys, self.lookup(keys), self.keys, weights)
 

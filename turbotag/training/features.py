@@ -23,8 +23,8 @@ class Features:
 
 
 def index_features(block: Block, extractor: Extractor, folded: bool = False) -> Features:
-    """Give every feature of the training data a row; folded: those that a compact model cannot
-    tell apart share one."""
+    """Give every feature of the training data a row. folded: features that a compact model cannot
+    tell apart share a row."""
     found = extractor.occurrences(block)
     table = KeyTable(1 << 16)
     keys = np.maximum(compact.fold(found.keys), np.uint64(1)) if folded else found.keys

@@ -18,9 +18,10 @@ CRF = Loss()
 
 @dataclass(frozen=True)
 class Fit:
-    """How weights are fitted: the optimizer and its parameters, the loss, C, when it stops, and
-    which epoch is kept where there is a dev file; shards: that sentences are dealt to, by default
-    one a thread, where 1 is sdca as it is; threads: that compute, which changes no bit."""
+    """How weights are fitted: the optimizer and its parameters, the loss, C, when to stop, and with
+    a dev file which epoch is kept. shards: the number of shards that sentences are dealt to, by
+    default one for each thread; 1 is plain sdca. threads: the number that compute; it does not
+    change the result."""
 
     algorithm: str = "sdca"
     params: dict[str, Any] = field(default_factory=dict)
@@ -56,12 +57,12 @@ class Fit:
 
     @property
     def dealt(self) -> int:
-        """The number of shards; 0 if sentences are not dealt, as to one shard."""
+        """The number of shards; 0 if sentences are not dealt, or dealt to one shard."""
         shards = self.shards or self.threads
         return shards if shards > 1 else 0
 
     def _check_shards(self) -> None:
-        """Dual ascent on shards has a proof for one optimizer; others would give what none has."""
+        """Refuse what shards do not serve: only one optimizer has a proof for them."""
         asked = "--threads and --shards"
         if self.algorithm != "sdca" or self.params.get("dual") == "exact":
             raise UsageError(f"{asked} serve the algorithm sdca with --dual compact")
@@ -82,7 +83,8 @@ class Fit:
         )
 
     def _gap(self) -> tuple[float | None, float | None]:
-        """(the gap to stop at, or the share of the primal objective, as in 1%)."""
+        """(the gap to stop at, the share of the primal objective to stop at, as in 1%); one of them
+        may be None."""
         usual = algorithm(self.algorithm).default_gap
         asked = usual if self.stop_gap is None else self.stop_gap
         if asked is None:

@@ -1,4 +1,4 @@
-"""What all trainings share: an optimizer run with checkpoints, and the header's facts."""
+"""What all trainings share: an optimizer run with checkpoints, and the facts for the header."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def versions() -> dict[str, str]:
 
 @dataclass
 class Fitted:
-    """The outcome of one optimizer run, what it adds to a model's header, and what its
-    certificate is one of."""
+    """The outcome of one optimizer run, what it adds to the header of a model, and what its
+    certificate is proven for."""
 
     result: Result
     header: dict[str, Any]
@@ -80,7 +80,7 @@ def fit(
     trace: Trace,
     dev: Dev | None = None,
 ) -> Fitted:
-    """Run the optimizer that is asked for, from a checkpoint if there is one to resume."""
+    """Run the chosen optimizer, from a checkpoint if there is one to resume."""
     chosen = algorithm(how.algorithm)
     if how.loss.difference:
         chosen = concave_convex(chosen)
@@ -132,7 +132,8 @@ def finish(
     progress: Progress,
     calibration: Callable[[], dict[str, Any] | None],
 ) -> None:
-    """Write a trained model where the training has an output, and again once it is calibrated."""
+    """Write a trained model if the training has an output, and write it again when it is
+    calibrated."""
     if progress.output:
         model.save(progress.output)
     if options.calibration:
@@ -166,7 +167,7 @@ def describe(optimizer: Optimizer, how: Fit, stops: Limits) -> list[str]:
 
 
 def kept(result: Result, epochs: int, measure: str) -> str:
-    """Which epoch's weights a model has, where the last was not the best on dev."""
+    """Which epoch the weights of a model are from, if the last was not the best on dev."""
     assert result.best is not None
     best, score = result.best
     if result.epoch == best:
@@ -179,7 +180,8 @@ def kept(result: Result, epochs: int, measure: str) -> str:
 
 
 def proof(certificate: Certificate, certified: str) -> str:
-    """What is known of a training's end. certified: what the gap is proven for, as in Problem."""
+    """What is known at the end of a training. certified: what the gap is proven for, as in
+    Problem."""
     if not certified:
         reason = "as Bethe's log Z is an approximation"
         return f"not certified, {reason}: primal {certificate.primal:.9f}"
@@ -190,16 +192,16 @@ def proof(certificate: Certificate, certified: str) -> str:
 def check_memory(
     shape: tuple[int, int], sizes: np.ndarray, how: Fit, dev: bool, anchored: bool = False
 ) -> None:
-    """Refuse a training that does not fit: ten thousand labels have 1e8 transitions.
+    """Refuse a training that does not fit into memory: ten thousand labels have 1e8 transitions.
 
-    shape: of the weights; sizes: (n,) numbers that are kept of each sentence, where any are; dev:
-    whether there is a dev set; anchored: whether scores of an old model are still to come.
+    shape: of the weights; sizes: (n,) how many numbers are kept for each sentence, if any; dev:
+    whether there is a dev set; anchored: whether scores of an old model are still to be computed.
     """
     (rows, K), kept, longest = shape, algorithm(how.algorithm).kept, int(sizes.max())
-    twice = dev and how.keep == "best"  # the best epoch's state, the last's
+    twice = dev and how.keep == "best"  # states of the best epoch and of the last
     rounds = how.loss.difference  # whose last one is kept, and the targets of both
     states = (1 + twice) * (1 + rounds)
-    vectors = states * (kept + rounds) + anchored  # and the scores of the old model
+    vectors = states * (kept + rounds) + anchored  # and the scores by the old model
     copies = COPIES + states * (algorithm(how.algorithm).planes_of(how.params) + rounds)
     need = 8.0 * (vectors * float(sizes.sum()) + copies * rows * K + COPIES * longest)
     free = memory.available()
@@ -215,7 +217,8 @@ def check_memory(
 
 @contextlib.contextmanager
 def _overflow_refused(problem: Problem, C: float) -> Iterator[None]:
-    """Settings are within bounds, but values in the data may be of any size."""
+    """Refuse a training that overflows. Settings have bounds, but values in the data may be of any
+    size."""
     with np.errstate(over="raise", divide="raise", invalid="raise"):
         try:
             yield

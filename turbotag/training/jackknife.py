@@ -1,4 +1,4 @@
-"""Tags as a tagger would give them, for the very sentences that it learns from: k-fold."""
+"""Predicted tags for the sentences that a parser learns from, by k-fold taggers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def draw_folds(n: int, k: int, seed: int, path: str) -> np.ndarray:
 def predicted_tags(
     block: Block, options: ParserOptions, progress: Progress, dev: Block | None = None
 ) -> tuple[Block, Block | None]:
-    """The block with its UPOS and XPOS columns predicted: fold by fold, by a tagger that was
-    trained on the others. And a dev set, tagged by the tagger of the last fold."""
+    """The block with its UPOS and XPOS columns predicted fold by fold, each by a tagger that was
+    trained on the other folds; and a dev set, tagged by the tagger of the last fold."""
     k = options.jackknife
 
     def work(column: str, f: int) -> Arrays:

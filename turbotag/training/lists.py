@@ -9,11 +9,11 @@ import numpy as np
 
 from turbotag import blas
 from turbotag.features.extract import Extractor
-from turbotag.models import lemmas
 from turbotag.models.cells import Cells
 from turbotag.models.gold import Corpus
 from turbotag.models.label_parts import label_pairs
 from turbotag.models.lists import ListTagger, parts_of
+from turbotag.models.tasks import coder_of
 from turbotag.optim.dca import DCA
 from turbotag.optim.trace import Echo
 from turbotag.structures.candidate_lists import Lists, Occurrences, distances, likely, met, slots
@@ -23,16 +23,18 @@ from turbotag.structures.transitions import NONE
 from turbotag.training.features import Features
 from turbotag.training.options import TaggerOptions
 
-EPOCHS = 6  # of the coarse model: it need not be good, only to leave no right label out
-# Candidates are at most e^margin times less likely than the best: the least margin that loses no
-# more than this share of the gold labels that the greatest finds in the half not learned from.
+EPOCHS = 6  # of the coarse model, which need not be good, but must not leave right labels out
+# A candidate is at most e^margin times less likely than the best label. Taken is the smallest
+# margin that loses at most this share of the gold labels that the largest one finds in the half of
+# the data that was not learned from.
 MARGINS, LOST = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0), 0.002
-FOLDS = 2  # a coarse model lists for the half of the data that it has not seen
+FOLDS = 2  # a coarse model lists candidates for the half of the data that it has not seen
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What lists candidates in the model to be: its header entry, the cells of the fine model."""
+    """What lists the candidates of the model to be: its class, its entry in the header, the cells
+    of the fine model, and the coarse model."""
 
     kind: type[ListTagger]
     header: dict[str, Any]
@@ -45,31 +47,27 @@ class Listing:
         return self.kind(header, keys, self.cells, weights, self.coarse, *rest)
 
 
-def added_labels(task: str) -> tuple[str, ...]:
-    """Labels that a model has whatever the data have."""
-    return (lemmas.SAME,) if task == "lemma" else ()
-
-
 def prepare_lists(
     options: TaggerOptions, corpus: Corpus, features: Features, extractor: Extractor, echo: Echo
 ) -> tuple[CandidateProblem, Listing]:
-    """The problem over the candidates of all words; gold is among them."""
+    """The problem over the candidates of all words, the gold labels among them."""
     K, loss = len(corpus.strings), options.fit.loss
     data = Data(corpus.block.sentences, features.occurrences, corpus.ids)
     coarse: Any
-    kind: type[ListTagger]
-    if options.task == "lemma":
-        kind, header = lemmas.Lemmatizer, {"by": "scripts", "most": 0, "margin": 0.0}
-        coarse = lemmas.Known.learn(corpus)
-        # Known forms are decided by the table, but teach what becomes of others like them.
-        lists = lemmas.Fitting(coarse, corpus.strings).lists(corpus.block, learning=True)
-        data, lists = data.distinct(lists, lemmas.form_ids(corpus.block), lemmas.ambiguous(corpus))
-        echo(f"{data.gold.size} words: each different one, and all that have several lemmas")
+    kind, coder = ListTagger, coder_of(options.task)
+    header: dict[str, Any]
+    if coder:
+        kind, header = coder.kind, {"by": coder.name, "most": 0, "margin": 0.0}
+        coarse = coder.learn(corpus)
+        data, lists = data.distinct(coder.candidates(coarse, corpus), *coder.alike(corpus))
+        echo(
+            f"{data.gold.size} words: each different one, and all that have several {options.task}s"
+        )
     else:
         most = options.lists(K)
         plain = _plain(features, extractor)
         lists, coarse, margin = coarse_lists(data, plain, K, most, options.fit.seed)
-        kind, header = ListTagger, {"by": "weights", "most": most, "margin": margin, "shared": True}
+        header = {"by": "weights", "most": most, "margin": margin, "shared": True}
     echo(f"candidates: {lists.labels.size / data.gold.size:.1f} of {K} labels a word")
     where = data.sentences, data.occurrences
     parts = parts_of({"labels": corpus.strings, "lists": header})
@@ -82,7 +80,8 @@ def prepare_lists(
 
 
 def _plain(features: Features, extractor: Extractor) -> np.ndarray:
-    """(rows,) whether a feature is of one attribute: those of the coarse model."""
+    """(rows,) whether a feature has only one attribute: these are the features of the coarse
+    model."""
     single = [len(template) == 1 for template in extractor.templates]
     found: np.ndarray = np.array([*single, True])[features.origins[:, 0]]
     return found
@@ -92,8 +91,9 @@ def _plain(features: Features, extractor: Extractor) -> np.ndarray:
 def coarse_lists(
     given: Data, plain: np.ndarray, K: int, most: int, seed: int
 ) -> tuple[Lists, Cells, float]:
-    """Candidates of all words, of each half by a model of the other, as new text will have them;
-    the model of all that lists those of new text; and the margin of the lists."""
+    """(candidates of all words, coarse model, margin). The candidates of each half come from a
+    model of the other half, as those of new text will come from a model that has not seen it. The
+    coarse model of all data lists those of new text."""
     data, sentences, gold = given.limited(plain), given.sentences, given.gold
     cells = data.fitted(plain.size, K, seed)
     n = sentences.size - 1
@@ -118,7 +118,7 @@ def coarse_lists(
 
 
 def _margin(distances: list[tuple[np.ndarray, np.ndarray]], most: int) -> float:
-    """By how far gold labels are below the best, and their ranks."""
+    """The margin of the lists, from how far gold labels are below the best, and their ranks."""
     below, ranks = (np.concatenate(found) for found in zip(*distances, strict=True))
     kept = [np.mean((below <= margin) & (ranks < most)) for margin in MARGINS]
     return next(m for m, share in zip(MARGINS, kept, strict=True) if share >= kept[-1] - LOST)
@@ -133,21 +133,22 @@ class Data:
     gold: np.ndarray
 
     def limited(self, rows_kept: np.ndarray) -> Data:
-        """With the features of some rows only."""
+        """The same data with the features of some rows only."""
         offsets, rows, positions, values = self.occurrences
         kept = rows_kept[rows]
         ends = np.append(0, np.cumsum(kept))[offsets]
         return Data(self.sentences, (ends, rows[kept], positions[kept], values[kept]), self.gold)
 
     def distinct(self, lists: Lists, forms: np.ndarray, every: np.ndarray) -> tuple[Data, Lists]:
-        """Words as sentences of their own, and their candidates: one of each kind, those alike in
-        features, form and gold; and all of those in `every` (words,), whose frequency counts."""
+        """Each word as a sentence of its own, and its candidates: one word of each kind (the same
+        features, form and gold label), and all words in `every` (words,), whose frequency
+        counts."""
         offsets, rows, positions, values = self.occurrences
         token = positions + np.repeat(self.sentences[:-1], np.diff(offsets))
         order = np.lexsort((rows, token))
         ends = np.searchsorted(token[order], np.arange(self.gold.size + 1))
         rows, values = rows[order], values[order]
-        # two sets of rows may have one sum of squares: that costs an example
+        # different sets of rows may have the same sum of squares; that loses an example
         marks = np.zeros((3, self.gold.size), np.int64)
         np.add.at(marks[0], token[order], (rows.astype(np.int64) + 1) ** 2)
         marks[1:] = forms, self.gold
@@ -183,11 +184,11 @@ class Data:
         return Cells(cells, optimizer.weights()[:, 0].astype(np.float32))
 
     def distances(self, model: Cells, K: int) -> tuple[np.ndarray, np.ndarray]:
-        """How far a model has gold below the best."""
+        """How far below the best label a model has the gold labels."""
         where = self.sentences, self.occurrences, model.rows, model.weights
         return distances(*where, K, self.gold)
 
     def listed(self, model: Cells, K: int, most: int, margin: float) -> Lists:
-        """Candidates by a model, and gold."""
+        """The candidates that a model lists, and gold."""
         where = self.sentences, self.occurrences, model.rows, model.weights
         return likely(*where, K, most, margin, self.gold)

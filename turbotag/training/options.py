@@ -1,7 +1,7 @@
-"""What a training can be told: Fit, how weights are fitted; TaggerOptions, ParserOptions.
+"""Options of training: Fit (how weights are fitted), TaggerOptions, ParserOptions and so on.
 
-Options are made by `options_for` from flat names, those of the command line, and are legal as soon
-as they exist: their constructors check them, before anything is read.
+Options are made by `options_for` from flat names, those of the command line. Their constructors
+check them, so options that exist are legal, before any file is read.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from turbotag import losses
 from turbotag.corpus import schemes
 from turbotag.corpus.reader import Block, Source
 from turbotag.errors import ArgumentError, UsageError, did_you_mean
-from turbotag.features.kinds import KINDS
+from turbotag.features.declared import OPTIONS as RESOURCES
 from turbotag.models.gold import ANY, SPAN_TASKS, Layout
 from turbotag.models.parser import DECODERS, MOST_HEADS, PART_FILES
 from turbotag.models.shipped import find
+from turbotag.models.tasks import ALL_TASKS, STAGES, TASKS
 from turbotag.optim.algorithms import ALGORITHMS, algorithm, parameters
 from turbotag.optim.base import LOOPY, SECOND_ORDER
 from turbotag.storage.checkpoints import FILES, content, sha256
 from turbotag.structures.second_order import ENTROPIES, Approximation
 from turbotag.training.fit import Fit, at_least, one_of, within
 
-TAG_TASKS = ("ner", "pos", "chunk", "morph", "lemma")
-TASKS = (*TAG_TASKS, "parse", "tokenize", "pipeline")
-STAGES = ("tokenize", "upos", "xpos", "feats", "lemma", "parse", "ner")  # of a pipeline, in order
 CONSTRAINTS = ("none", "decode", "train")
 CROSSING = ("lift", "skip")
-PASSIVE_AGGRESSIVE = ("dca", "dca-planes", "mira")  # for them C is the largest step
+PASSIVE_AGGRESSIVE = ("dca", "dca-planes", "mira")  # in these, C is the largest step
 LEAST_COST, MOST_COST = 1e-6, 1e6  # of a label, and weight of a sentence
-PARSER_GAP = "1%"  # of the primal objective, where an optimizer goes for a gap
-MANY_LABELS = 100  # above these a chain runs over candidate lists
+PARSER_GAP = "1%"  # of the primal objective, for optimizers that stop at a gap
+MANY_LABELS = 100  # with more labels, a chain runs over candidate lists
 CANDIDATES, MOST_CANDIDATES = 12, 1000  # labels of a word
-GROUPS = ("layout", "fit", "loss", "params")  # of options that have names of their own
+GROUPS = ("layout", "fit", "loss", "params", "resources")  # fields that are groups of options
 # Options that do not change what a training is, only when it ends.
 FREE = (
     *("licence", "calibration"),
@@ -46,9 +44,9 @@ LATER = (
     "l1",
     "label_cost",
     "sentence_weights",
-    "clusters",
     "shards",
-)  # in checkpoints only where they are asked for: older ones lack them
+    *(kind for kind in RESOURCES if kind != "gazetteers"),
+)  # in checkpoints only if they are asked for, because older checkpoints lack them
 ROUNDS = {  # of messages between second-order parts, where nothing else is asked for
     "convex": Approximation("convex", 8, 0.5, 1e-4),
     "bethe": Approximation("bethe", 30, 0.3, 1e-3),
@@ -57,8 +55,11 @@ ROUNDS = {  # of messages between second-order parts, where nothing else is aske
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What all trainings can be told: data, how weights are fitted, templates, files of resources
-    by name, a model to go on from, what share of the largest weight a compact model leaves out."""
+    """The options that all trainings have.
+
+    resources: files by their option (features/declared) and by name; init: a model to go on from;
+    drop: weights below this share of the largest are left out of a compact model.
+    """
 
     task: str
     train: Source
@@ -66,8 +67,7 @@ class TrainingOptions:
     layout: Layout = ANY
     fit: Fit = field(default_factory=Fit)
     template: str | None = None
-    gazetteers: dict[str, str] = field(default_factory=dict)
-    clusters: dict[str, str] = field(default_factory=dict)
+    resources: dict[str, Any] = field(default_factory=dict)
     init: str | None = None
     licence: str = ""
     drop: float = 0.01
@@ -77,16 +77,12 @@ class TrainingOptions:
         if self.fit.patience is not None and not self.dev:
             raise UsageError("patience must be at least 1 and needs --dev")
 
-    @property
-    def resources(self) -> dict[str, Any]:
-        """Files of resources, by kind and by name (features/kinds)."""
-        return {kind: getattr(self, kind) for kind in KINDS}
-
     def fingerprint(self, block: Block) -> dict[str, Any]:
-        """What must be equal for a checkpoint to be continued: options that matter under their flat
-        names, with their defaults, and the contents of files; block: the training data."""
+        """What must be equal for a checkpoint to be continued: the options that matter, under their
+        flat names and with their defaults, and the contents of files. block: the training data."""
         loss = self.fit.loss
         settings = asdict(self) | asdict(self.layout) | asdict(self.fit) | asdict(loss)
+        settings |= {kind: self.resources.get(kind, {}) for kind in RESOURCES}
         settings["shards"] = self.fit.dealt
         settings |= algorithm(self.fit.algorithm).check(loss.beta, loss.gamma, self.fit.params)
         settings = {k: v for k, v in settings.items() if k not in (*GROUPS, *FREE, "train")}
@@ -98,7 +94,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class TaggerOptions(TrainingOptions):
-    """What the training of a tagger can be told; see the help of `turbotag train` for each."""
+    """Options of the training of a tagger; the help of `turbotag train` explains each."""
 
     scheme: str | None = None
     strict: bool = False
@@ -111,6 +107,7 @@ class TaggerOptions(TrainingOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_task()
         self._check_costs()
         one_of("constraints", self.constraints, CONSTRAINTS)
         if self.scheme is not None:
@@ -123,14 +120,16 @@ class TaggerOptions(TrainingOptions):
             raise UsageError(f"drop is {self.drop}: it must lie between 0 and 1")
         if self.candidates is not None:
             within("candidates", self.candidates, 0, MOST_CANDIDATES)
-            if self.task == "lemma":
-                raise UsageError("--candidates: those of lemmas are the scripts that fit the form")
             if self.candidates and (self.order == 2 or self.task in SPAN_TASKS):
                 raise UsageError("--candidates is for tags that are no spans, and --order 0 or 1")
-        if self.task == "lemma" and self.order:
-            raise UsageError("lemmas do not depend on each other: leave out --order, or take 0")
-        if self.task == "lemma" and self.init:
-            raise UsageError("--init goes on from models without candidate lists, not from lemmas")
+
+    def _check_task(self) -> None:
+        """Refuse options that the task has no use for."""
+        task, usual = TASKS[self.task], {f.name: f.default for f in fields(self)}
+        for name, why in task.refused.items():
+            value = getattr(self, name)
+            if value not in (task.defaults.get(name, usual[name]), {}):
+                raise UsageError(why)
 
     def _check_costs(self) -> None:
         for name, cost in self.label_cost.items():
@@ -142,25 +141,23 @@ class TaggerOptions(TrainingOptions):
             )
         if self.label_cost and self.candidates:
             raise UsageError("--label-cost is for models without --candidates")
-        if self.label_cost and self.task == "lemma":
-            raise UsageError("--label-cost is for tags, and those of lemmas are edit scripts")
         for weight in self.sentence_weights:
             within("the weight of a sentence", weight, LEAST_COST, MOST_COST)
         if self.sentence_weights and self.fit.params.get("dual") == "exact":
             raise UsageError("weights of sentences need --dual compact")
 
     def lists(self, n_labels: int) -> int:
-        """How many candidates a word has, 0 for all labels."""
+        """The number of candidates of a word, 0 for all labels."""
         if self.candidates is not None:
             return self.candidates
         many = n_labels > MANY_LABELS and self.order < 2 and self.task not in SPAN_TASKS
-        # costs of labels are in the loss of the whole chain: lists would leave them out
+        # candidate lists leave out the costs of labels, which are in the loss of the whole chain
         return CANDIDATES if many and not self.init and not self.label_cost else 0
 
 
 @dataclass(frozen=True)
 class ParserOptions(TrainingOptions):
-    """What the training of a parser can be told; see the help of `turbotag train` for each."""
+    """Options of the training of a parser; the help of `turbotag train` explains each."""
 
     decoder: str = "auto"
     multi_root: bool = False
@@ -249,9 +246,10 @@ class ParserOptions(TrainingOptions):
 
 @dataclass(frozen=True)
 class TokenizerOptions(TrainingOptions):
-    """What the training of a tokenizer can be told; see the help of `turbotag train` for each.
+    """Options of the training of a tokenizer; the help of `turbotag train` explains each.
 
-    by_letter None: as the training data need it."""
+    by_letter: None decides by the training data.
+    """
 
     by_letter: bool | None = None
     min_count: int = 2
@@ -264,12 +262,12 @@ class TokenizerOptions(TrainingOptions):
 
 @dataclass(frozen=True)
 class PipelineOptions(TrainingOptions):
-    """What the training of a whole pipeline can be told; see the help of `turbotag train`.
+    """Options of the training of a whole pipeline; the help of `turbotag train` explains each.
 
-    ner, ner_dev: files with entities; stages: some of STAGES, None for all that the data can
-    teach; jackknife: folds by which columns are predicted, 0 for gold ones; supertags, heads and
-    parts are of trees; recipes: options of single stages in place of the usual ones, by their names
-    (from Python).
+    ner, ner_dev: files with entities; stages: some of STAGES, None for all that the data can teach;
+    jackknife: the number of folds by which columns are predicted, 0 for gold columns; supertags,
+    heads, parts: of the parser; recipes: options of single stages by their names, in place of the
+    usual ones (only from Python).
     """
 
     ner: Source | None = None
@@ -302,7 +300,7 @@ def _names(cls: type) -> tuple[str, ...]:
 
 
 COMMON = (
-    *(n for n in _names(TrainingOptions) if n not in ("task", "train", "dev", "layout", "fit")),
+    *(n for n in _names(TrainingOptions) if n not in ("task", "train", "dev", *GROUPS)),
     *("loss", "beta", "gamma"),
     *(n for n in _names(Fit) if n not in ("loss", "params")),
 )
@@ -315,13 +313,13 @@ OF_ONE = (  # of single models: a pipeline has its own recipe for each stage
     *("template", "drop", "loss", "beta", "gamma", "difference", "l1"),
     *(n for n in _names(Fit) if n not in ("loss", "params", "seed", "threads")),
 )
-OF_WORDS = ("init", "calibration", *KINDS)  # of models whose input are words
+OF_WORDS = ("init", "calibration", *RESOURCES)  # of models whose input are words
 PIPELINES = tuple(n for n in _names(PipelineOptions) if n not in _names(TrainingOptions))
 USERS = {  # of options that not all tasks have
     "taggers": (*TAGGERS, *LAYOUT, *OF_WORDS, *OF_ONE),
     "parsers": (*PARSERS, *OF_WORDS, *OF_ONE),
     "tokenizers": (*TOKENIZERS, *OF_ONE),
-    "pipelines": (*PIPELINES, *KINDS),
+    "pipelines": (*PIPELINES, *RESOURCES),
 }
 NEEDS = dict.fromkeys(("entropy", "rounds", "damping", "tolerance"), "parts")
 
@@ -329,8 +327,8 @@ NEEDS = dict.fromkeys(("entropy", "rounds", "damping", "tolerance"), "parts")
 def options_for(
     task: str, train: Source, dev: Source | None = None, **given: Any
 ) -> TaggerOptions | ParserOptions | TokenizerOptions | PipelineOptions:
-    """Options of a task by their flat names, with its defaults where nothing is given (None counts
-    as nothing). `params` are parameters of the algorithm."""
+    """The options of a task by their flat names, with the defaults of the task where nothing is
+    given (None counts as nothing). params: parameters of the algorithm."""
     if task == "parse":
         return parser_options(train, dev, **given)
     if task == "tokenize":
@@ -340,22 +338,16 @@ def options_for(
     return tagger_options(task, train, dev, **given)
 
 
-LOSS = {"loss", "beta", "gamma"}  # of which one that is given leaves no default of the others
-# The last epochs differ by noise on dev; only the last has the certified gap. The loss of
-# morphology was chosen on dev data (docs/howto/morphology.md).
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "morph": {"loss": "softmax-margin", "gamma": 3.0, "stop_gap": "1%", "keep": "last"},
-    "lemma": {"stop_gap": "1%", "keep": "last", "order": 0},
-}
+LOSS = {"loss", "beta", "gamma"}  # if one of them is given, the others have no defaults
 
 
 def tagger_options(
     task: str, train: Source, dev: Source | None = None, **given: Any
 ) -> TaggerOptions:
-    if task not in TAG_TASKS:
-        raise UsageError(f"unknown task {task!r}: it is one of {', '.join(TASKS)}")
+    if task not in TASKS:
+        raise UsageError(f"unknown task {task!r}: it is one of {', '.join(ALL_TASKS)}")
     given = {k: v for k, v in given.items() if v is not None}
-    defaults = DEFAULTS.get(task, {})
+    defaults = TASKS[task].defaults
     if given.keys() & LOSS:
         defaults = {k: v for k, v in defaults.items() if k not in LOSS}
     elif given.get("label_cost"):
@@ -381,7 +373,7 @@ def pipeline_options(train: Source, dev: Source | None = None, **given: Any) -> 
 
 
 def _grouped(task: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Flat options with those of Layout and Fit put together."""
+    """Flat options, with those of Layout, Fit and the resources grouped."""
     rest = {k: v for k, v in given.items() if v is not None}
 
     def take(*names: str) -> dict[str, Any]:
@@ -391,7 +383,8 @@ def _grouped(task: str, given: dict[str, Any]) -> dict[str, Any]:
         rest["init"] = find(rest["init"])
     layout = Layout(task=task, **take("format", *LAYOUT))
     loss = losses.loss(rest.pop("loss", "crf"), **take("beta", "gamma"))
-    return {"layout": layout, "fit": Fit(loss=loss, **take(*_names(Fit))), **rest}
+    fit, files = Fit(loss=loss, **take(*_names(Fit))), take(*RESOURCES)
+    return {"layout": layout, "fit": fit, "resources": files, **rest}
 
 
 def parser_defaults(given: dict[str, Any]) -> dict[str, Any]:
@@ -422,15 +415,15 @@ def parser_defaults(given: dict[str, Any]) -> dict[str, Any]:
 def check_given(
     task: str, given: Mapping[str, Any], spelling: Callable[[str], str] = lambda name: name
 ) -> None:
-    """Refuse options that are for another task, and those that need another one; spelling tells
-    how a user writes the name of one."""
+    """Refuse options that belong to another task, and options that need another one. spelling: how
+    a user writes the name of an option."""
     for name in given:
         users = [who for who, own in USERS.items() if name in own]
         if users and _user(task) not in users:
             raise ArgumentError(
                 f"{spelling(name)} is for {' and '.join(users)}: the task {task} has no use for it"
             )
-        needed = "compact" if name == "drop" and task in TAG_TASKS else NEEDS.get(name)
+        needed = "compact" if name == "drop" and task in TASKS else NEEDS.get(name)
         if needed and not given.get(needed):
             raise ArgumentError(f"{spelling(name)} needs {spelling(needed)}")
 
@@ -442,7 +435,8 @@ def _user(task: str) -> str:
 
 def named(task: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a task and parameters of the algorithm, given by name, as `options_for` takes
-    them. None counts as nothing; a name that is neither is refused, with those that there are."""
+    them. None counts as nothing. A name that is neither is refused, with a list of the names that
+    there are."""
     given = {name: value for name, value in given.items() if value is not None}
     check_given(task, given)
     of_algorithms = {name.replace("-", "_") for name in parameters()}

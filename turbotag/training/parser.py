@@ -30,7 +30,7 @@ from turbotag.training.tree_scorer import TreeScorer
 from turbotag.training.treebank import read_treebank, sort_labels, training_treebank
 from turbotag.training.work import Training, Work
 
-# What of a form stands for a column that raw text, or a treebank, has not.
+# The attribute of a form that replaces a column which raw text, or a treebank, does not have.
 FORMS = {"lemma": "lower", "feats": "shortshape"}
 READ_SUPERTAGS = {"prune": "super-prune", "arc": "super-arcs", "label": "super-labels"}
 
@@ -72,7 +72,7 @@ def train_parser(options: ParserOptions, work: Work) -> tuple[Parser, Result]:
 
 def prepare(options: ParserOptions, block: Block, progress: Progress) -> Setup:
     """Read what the stages need: templates, trees, a dev set, a parser to go on from; predict the
-    tags of the training data, if that is asked for. block: the training file."""
+    tags of the training data, if asked to. block: the training file."""
     old = Parser.load(options.init) if options.init else None
     echo, texts = progress.echo, template_texts(options, block, old)
     resources = read_resources(options.resources)
@@ -83,7 +83,8 @@ def prepare(options: ParserOptions, block: Block, progress: Progress) -> Setup:
     gold_dev = dev = read(options.dev, options.layout.format) if options.dev else None
     tagged = block
     if options.jackknife:
-        read_treebank(block, scanner, options.single_root)  # what is wrong is found first
+        # mistakes are found before anything is trained
+        read_treebank(block, scanner, options.single_root)
         tagged, dev = predicted_tags(block, options, progress, dev)
     bank, decoder = training_treebank(tagged, scanner, options, echo)
     labels = sort_labels(bank, old.labels if old and old.labelled else ())
@@ -107,8 +108,8 @@ def prepare(options: ParserOptions, block: Block, progress: Progress) -> Setup:
 
 
 def template_texts(options: ParserOptions, block: Block, old: Parser | None) -> dict[str, str]:
-    """The templates of all stages and kinds of parts, for what the training data have, or for what
-    a parser to go on from had."""
+    """The templates of all stages and kinds of parts that suit the training data, or those of a
+    parser to go on from."""
     texts = {"arc": templates.load(options.template or "parse")}
     if options.prune:
         texts["prune"] = templates.load("prune")
@@ -133,7 +134,7 @@ def template_texts(options: ParserOptions, block: Block, old: Parser | None) -> 
 
 
 def without(missing: dict[str, str], text: str) -> str:
-    """Templates that read something of the form in place of columns that are not there."""
+    """Templates that read something of the form instead of the missing columns."""
     if not any(column in text for column in missing):
         return text
     for column, form in missing.items():
@@ -143,7 +144,7 @@ def without(missing: dict[str, str], text: str) -> str:
 
 
 def check_columns(options: ParserOptions, scanner: Scanner) -> None:
-    """Templates must not read the tree that is to be predicted."""
+    """Refuse templates that read the tree that is to be predicted."""
     hidden = {"head", "deprel"} if options.labels else {"head"}
     seen = hidden & set(scanner.words.tokens.columns)
     if seen:
@@ -170,7 +171,7 @@ def old_stages(old: Parser, texts: dict[str, str], echo: Echo) -> dict[str, OldS
 
 
 def make_header(setup: Setup) -> dict[str, Any]:
-    """The parser's header but for what training itself finds out."""
+    """The header of the parser, without what training itself finds out."""
     options, order = setup.options, ("super", "prune", "arc", *setup.scanner.parts, "label")
     header: dict[str, Any] = {
         "task": "parse",
@@ -196,8 +197,8 @@ def has(block: Block, name: str) -> bool:
 
 @dataclass
 class Task:
-    """The problem of scoring arcs, for trying optimizers on it: the table of its features, what
-    scores weights on a treebank, and what training goes on from."""
+    """The problem of scoring arcs, for trying optimizers on it: the table of its features, a scorer
+    of weights on a treebank, and what training goes on from."""
 
     problem: ArcProblem
     table: KeyTable
@@ -206,8 +207,8 @@ class Task:
 
 
 def problem(options: ParserOptions, echo: Echo = lambda line: None) -> Task:
-    """The problem of scoring arcs that `train_parser` solves with these options: the stages before
-    it are trained, nothing is written."""
+    """The problem of scoring arcs that `train_parser` solves with these options. The stages before
+    it are trained; nothing is written."""
     block = read(options.train, options.layout.format)
     setup = prepare(options, block, Progress(None, {}, echo=echo))
     *before, arcs = stages(replace(options, labels=False), Trace())

@@ -1,8 +1,8 @@
 """Training a whole analysis from one treebank: tokens, tags, morphology, lemmas, trees, entities.
 
-Each stage learns from what the stages before it will give it on new text. A column of the training
-data is therefore predicted fold by fold, by models that have not seen the fold, before the next
-stage reads it; the dev set has what the final models predict.
+Each stage learns from what the stages before it will give it on new text. So a column of the
+training data is predicted fold by fold, by models that have not seen the fold, before the next
+stage reads it. In the dev set, columns are predicted by the final models.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from turbotag.models.gold import noted_tags
 from turbotag.models.model import BEST, Model
 from turbotag.models.pipeline import Pipeline
 from turbotag.models.prediction import annotate
+from turbotag.models.tasks import COLUMNS, STAGES
 from turbotag.optim.trace import Echo, Trace
 from turbotag.storage.checkpoints import Arrays, Progress, sha256
 from turbotag.training.fitting import provenance
 from turbotag.training.jackknife import draw_folds
 from turbotag.training.options import (
-    STAGES,
     PipelineOptions,
     TaggerOptions,
     parser_options,
@@ -43,13 +43,6 @@ from turbotag.training.tagger import train as train_tagger
 from turbotag.training.tokenizer import train_tokenizer
 from turbotag.training.work import Training, Work
 
-# What fills each column, in the order in which they are filled: the task and its options.
-COLUMNS: dict[str, tuple[str, dict[str, Any]]] = {
-    "upos": ("pos", {"target": "upos", "template": "pos-rich", "drop": 0.01}),
-    "xpos": ("pos", {"target": "xpos", "template": "pos-rich", "drop": 0.02}),
-    "feats": ("morph", {}),
-    "lemma": ("lemma", {}),
-}
 TAGS: dict[str, Any] = {"loss": "softmax-margin", "gamma": 3.0, "stop_gap": "1%", "keep": "last"}
 SHOWN = ("Tokens", "Sentences", "Words", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS")
 
@@ -114,7 +107,7 @@ def chosen_stages(options: PipelineOptions, block: Block) -> list[str]:
 
 
 class _Run:
-    """One training: the models so far, and the data as the next one reads them."""
+    """One training: the models so far, and the data as the next stage reads them."""
 
     def __init__(
         self,
@@ -124,8 +117,8 @@ class _Run:
         trace: Trace,
         names: list[str],
     ):
-        """names: of the stages. Columns that none of them fills are empty in new text, and so in
-        what the others learn from."""
+        """names: of the stages. A column that no stage fills is empty in new text, and therefore in
+        what the stages learn from."""
         self.options, self.progress, self.trace = options, progress, trace
         self.mark = sha256(block)
         self.gold_dev = read_treebank(options.dev) if options.dev else None
@@ -147,7 +140,8 @@ class _Run:
         def work() -> Arrays:
             model = make()
             if name != "ner" or self.options.ner is None:
-                model.header["data"]["sha256"] = self.mark  # of the file, not of changed columns
+                # of the file itself, not of the data with changed columns
+                model.header["data"]["sha256"] = self.mark
             said = json.dumps({"kind": model.kind, "header": model.header}, ensure_ascii=False)
             return {**model.arrays, "": np.frombuffer(said.encode(), np.uint8)}
 
@@ -226,7 +220,7 @@ class _Run:
     # ---- Columns as new text will have them ------------------------------------------------------
 
     def _fill(self, column: str) -> None:
-        """Put what models predict into a column: of training data by folds, of the dev set by the
+        """Fill a column with predictions: in the training data by folds, in the dev set by the
         model that was trained on all."""
         block, k = self.data.train, self.options.jackknife
         model, at = self.models[column], block.format.index(column)

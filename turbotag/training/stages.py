@@ -1,7 +1,7 @@
 """The stages of a parser, in the order of their training: supertags, pruning, arcs, labels.
 
-A stage has one interface: `fit` trains it and gives the arrays that the model file has of it, and
-`apply` lets the stages after it read what it has learned. A parser is trained by a list of stages.
+All stages have one interface: `fit` trains the stage and gives the arrays that go into the model
+file; `apply` lets later stages read what it has learned. A parser is trained by a list of stages.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ LABEL_C = 3.0  # labels want less regularization than the arcs, by this factor
 
 @dataclass
 class Setup:
-    """What the stages of a parser learn from, and what those that are trained have given.
+    """What the stages of a parser learn from, and what the trained stages have given.
 
-    options: with the decoder that is used; block: the training file as it is, bank: its trees with
-    the tags that the parser will meet; dev: likewise, and gold_dev its file; old: a parser to go on
-    from, and its stages; arrays: of resources, and of the stages that are trained.
+    options: with the decoder that is used; block: the training file; bank: its trees, with the tags
+    that the parser will meet; dev: the same of the dev file, which is gold_dev; old: a parser to go
+    on from, and its stages; arrays: of resources, and of the stages that are trained.
     """
 
     options: ParserOptions
@@ -99,13 +99,13 @@ class Setup:
         return self.progress.echo
 
     def lookup(self, stage: str) -> Lookup | None:
-        """Which features a parser to go on from has in a stage."""
+        """The features of a stage that a parser to go on from has."""
         return self.old_stages[stage].lookup if stage in self.old_stages else None
 
     def go_on(
         self, stage: str, problem: Problem, keys: np.ndarray, classes: list[str] | None = None
     ) -> Continued | None:
-        """What a stage begins with, if there is a parser to go on from."""
+        """What a stage begins with if there is a parser to go on from."""
         if stage not in self.old_stages:
             return None
         kept = self.old_stages[stage].continued(keys, classes)
@@ -115,8 +115,8 @@ class Setup:
 
 
 class Stage:
-    """name: of its arrays, templates and checkpoint; drop: its share of --drop; once: whether it is
-    done when it has given its arrays, so that --resume takes them from its checkpoint."""
+    """name: of its arrays, templates and checkpoint; drop: its share of --drop; once: whether the
+    stage is done when it has given its arrays, so that --resume takes them from its checkpoint."""
 
     name = ""
     heading = ""
@@ -142,8 +142,8 @@ class Stage:
     def pack(
         self, setup: Setup, keys: np.ndarray, weights: np.ndarray, kept: Continued | None
     ) -> Arrays:
-        """Trained weights, (rows, 1) or (rows, classes), without the rows that are all small beside
-        the largest."""
+        """Trained weights, (rows, 1) or (rows, classes), without the rows whose weights are all
+        small relative to the largest."""
         if kept:
             keys, weights = kept.keys, kept.whole(weights)
         rows, large = compact.kept_rows(keys, weights, self.drop * setup.options.drop)
@@ -162,22 +162,22 @@ class Classes(Stage):
     drop = 2.5
 
     def features(self, setup: Setup, words: Keys) -> tuple[np.ndarray, Occurrences]:
-        """(keys that have a row, their occurrences by sentence); words: gives (keys, ends) of those
-        of a sentence."""
+        """(keys that have a row, their occurrences by sentence). words: a function that gives
+        (keys, ends) of the words of a sentence."""
         keys, occurrences = word_table(setup.bank.n, words, LEAST_COUNT, setup.lookup(self.name))
         sparse.sort_occurrences(*occurrences)
         return keys, occurrences
 
 
 class Supertags(Classes):
-    """A first guess of each word's label and side, for the other stages to read: of training
-    sentences as in text that is new, by folds."""
+    """A first guess of the label and the side of the head of each word, for the other stages to
+    read. Training sentences get guesses by folds, as new text would."""
 
     name = "super"
     heading = "supertags"
 
     def run(self, setup: Setup) -> None:
-        """Guess the supertags of each fold by a model of the others, then train on all."""
+        """Guess the supertags of each fold by a model of the other folds, then train on all."""
         setup.echo(f"== {self.heading} ==")
         bank, options, k = setup.bank, setup.options, setup.options.supertags
         self.how = replace(SUPERTAGGER, seed=options.fit.seed)
@@ -233,7 +233,7 @@ class Supertags(Classes):
         return self.pack(setup, self.keys, fitted.result.weights, kept)
 
     def apply(self, setup: Setup, packed: Arrays) -> None:
-        """Training sentences have the guesses of models that did not see them."""
+        """Training sentences get the guesses of models that did not see them."""
         super().apply(setup, packed)
         setup.supertagger = supertagger(setup.arrays, setup.supertags)
         setup.scanner.put_supertags(setup.bank.matrix, setup.supertagger.values[self.found])
@@ -304,7 +304,7 @@ def indexed(
 
 
 class Pruning(Stage):
-    """The stage that prunes: a small model of tags that leaves each word a handful of heads."""
+    """The stage that prunes: a small model over tags that leaves each word a few heads."""
 
     name = "prune"
     heading = "pruning model"
@@ -336,7 +336,7 @@ class ArcTask:
 
 
 class ArcScores(Stage):
-    """The arcs themselves, with second-order parts over them if they are asked for."""
+    """The stage that scores arcs, with second-order parts over them if asked for."""
 
     name = "arc"
     heading = "arcs"
@@ -381,7 +381,7 @@ class ArcScores(Stage):
 
 
 def tree_scorer(setup: Setup, task: ArcTask, bank: Treebank, gold: Block) -> TreeScorer:
-    """What scores weights of a task on a treebank, whose gold tags say which words count."""
+    """A scorer of the weights of a task on a treebank; its gold tags tell which words count."""
     arcs = candidates(bank, setup.pruner, setup.scanner, False)
     return TreeScorer(setup.options, setup.scanner, (task.table, task.kept), (bank, arcs), gold)
 

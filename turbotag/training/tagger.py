@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from turbotag.corpus import schemes
-from turbotag.corpus.reader import Block, Source
+from turbotag.corpus.reader import Block, Column, Source
 from turbotag.errors import DataError, UsageError, did_you_mean
 from turbotag.features import templates
 from turbotag.features.extract import Extractor
 from turbotag.features.kinds import kept_resources, read_resources, resource_names
-from turbotag.models import lemmas
 from turbotag.models.gold import (
     Corpus,
     Layout,
@@ -28,6 +27,7 @@ from turbotag.models.gold import (
 )
 from turbotag.models.lists import ListTagger
 from turbotag.models.tagger import Tagger
+from turbotag.models.tasks import coder_of
 from turbotag.optim.run import Dev, Result
 from turbotag.optim.trace import Echo
 from turbotag.structures.candidate_problem import CandidateProblem
@@ -38,17 +38,18 @@ from turbotag.training.calibrating import calibration_of
 from turbotag.training.continued import Continued, continue_tagger, origin
 from turbotag.training.features import Features, index_features
 from turbotag.training.fitting import check_memory, finish, fit, held_out, provenance
-from turbotag.training.lists import Listing, added_labels, prepare_lists
+from turbotag.training.lists import Listing, prepare_lists
 from turbotag.training.options import TaggerOptions
 from turbotag.training.work import Training, Work
 
 
 @dataclass
 class Setup:
-    """All that training needs of the files: tags, features and the problem they make.
+    """What training needs of the files: tags, features, and the problem that they make.
 
-    names: (origins, vocabulary) of the model's features, none if it is compact; continued: features
-    and weights of a model to go on from, with those of the data; listing: what lists candidates.
+    names: (origins, vocabulary) of the features of the model, None if it is compact; continued:
+    features and weights of a model to go on from, with those of the data; listing: what lists
+    candidates.
     """
 
     corpus: Corpus
@@ -67,7 +68,7 @@ class Setup:
         return self.corpus.strings
 
     def continuing(self, old: Tagger, echo: Echo) -> Setup:
-        """This setup with weights that are changes of another model's."""
+        """This setup with weights that are changes of those of another model."""
         assert isinstance(self.problem, ChainProblem)
         kept = continue_tagger(old, self.labels, self.problem.order, self.features.keys)
         kept.begin(self.problem)
@@ -81,11 +82,11 @@ class Setup:
         return replace(self, names=names, continued=kept)
 
     def whole(self, weights: np.ndarray) -> np.ndarray:
-        """The model's weights from those of the problem."""
+        """The weights of the model, from those of the problem."""
         return weights if self.continued is None else self.continued.whole(weights)
 
     def tagger(self, header: dict[str, Any], weights: np.ndarray) -> Tagger:
-        """A tagger with these weights, which `whole` made."""
+        """A tagger with these weights, which come from `whole`."""
         if self.listing:
             given = header, self.features.keys, weights.astype(np.float32)
             return self.listing.tagger(*given, self.extractor.resources, *(self.names or ()))
@@ -107,8 +108,9 @@ def prepare(options: TaggerOptions, echo: Echo, old: Tagger | None = None) -> Se
         f"{block.n_tokens} tokens, tags in column {target!r}"
     )
     scheme, file_scheme = prepare_tags(corpus, options.task, options.scheme, options.strict, echo)
-    corpus = lemmas.encoded(corpus) if options.task == "lemma" else corpus
-    labels = sorted_labels(corpus, old.labels if old else added_labels(options.task))
+    coder = coder_of(options.task)
+    corpus = coder.encoded(corpus) if coder else corpus
+    labels = sorted_labels(corpus, old.labels if old else coder.added if coder else ())
     text, extractor = prepare_features(options, block, old)
     if any(block.format.index(c) == corpus.target for c in extractor.columns):
         which = f"template {options.template!r}" if options.template else "a template"
@@ -119,7 +121,7 @@ def prepare(options: TaggerOptions, echo: Echo, old: Tagger | None = None) -> Se
         f"{features.keys.size} features, {len(labels)} labels, {len(extractor.templates)} templates"
     )
     names = features.origins, extractor.vocabulary()
-    if options.task == "lemma" or options.lists(len(labels)):
+    if coder or options.lists(len(labels)):
         problem, listing = prepare_lists(options, corpus, features, extractor, echo)
         given = corpus, scheme, file_scheme, text, extractor, features
         return Setup(*given, problem, names, listing=listing)
@@ -143,8 +145,8 @@ def prepare(options: TaggerOptions, echo: Echo, old: Tagger | None = None) -> Se
 
 
 def label_costs(asked: dict[str, float], labels: list[str]) -> np.ndarray:
-    """(K,) what a wrong answer costs where a label is right. What is asked for is a label, or the
-    type of span labels: ORG is B-ORG and I-ORG."""
+    """(K,) the cost of a wrong answer where a label is right. asked: costs of labels, or of types
+    of span labels: ORG stands for B-ORG and I-ORG."""
     costs = np.ones(len(labels))
     for name, cost in asked.items():
         at = [k for k, label in enumerate(labels) if name in (label, label.partition("-")[2])]
@@ -185,7 +187,7 @@ def prepare_features(
 
 
 def going_on(options: TaggerOptions) -> tuple[TaggerOptions, Tagger | None]:
-    """The model of options.init, and the options that it leaves no choice about."""
+    """The options, completed by what the model of options.init decides, and that model."""
     if options.init is None:
         return options, None
     old = Tagger.load(options.init, names=True)
@@ -208,7 +210,7 @@ def going_on(options: TaggerOptions) -> tuple[TaggerOptions, Tagger | None]:
 
 
 def make_header(options: TaggerOptions, setup: Setup, command: str) -> dict[str, Any]:
-    """The model's header but for what training itself finds out."""
+    """The header of the model, without what training itself finds out."""
     block = setup.corpus.block
     return {
         **({} if setup.names else {"compact": True}),
@@ -267,7 +269,7 @@ def train(options: TaggerOptions, work: Work) -> tuple[Tagger, Result]:
 
 
 def checked(options: TaggerOptions) -> TaggerOptions:
-    """TaggerOptions that say that the file has attributes where templates take them."""
+    """The options, with the format of attributes where the templates read attributes."""
     if options.template and reads_attributes(options.template):
         return replace(options, layout=attributes_layout(options))
     return options
@@ -284,8 +286,8 @@ def reads_attributes(template: str) -> bool:
 
 @dataclass
 class Task:
-    """The problem of a tagger, for trying optimizers on it: the keys of its features, a row of
-    weights each, and what scores weights on a gold file."""
+    """The problem of a tagger, for trying optimizers on it: the keys of its features, one for each
+    row of weights, and a scorer of weights on a gold file."""
 
     problem: ChainProblem | CandidateProblem
     keys: np.ndarray
@@ -300,7 +302,7 @@ def problem(options: TaggerOptions, echo: Echo = lambda line: None) -> Task:
 
 
 class DevScorer:
-    """Scores weights on a gold file; its features are looked up once."""
+    """Scores weights on a gold file. The features of the file are looked up once."""
 
     def __init__(self, options: TaggerOptions, setup: Setup, source: Source):
         target = None if setup.extractor.attributes else column_name(setup.corpus)
@@ -311,8 +313,8 @@ class DevScorer:
         self.tagger = setup.tagger(header, self.whole(np.zeros(setup.problem.shape)))
         self.rows = self.tagger.rows(self.dev.block, self.tagger.extractor)
 
-    def tags(self, weights: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """(strings, the words' ids among them) of the best tags, with weights of the problem."""
+    def tags(self, weights: np.ndarray) -> Column:
+        """The best tags of the dev file, with weights of the problem."""
         self.tagger.set_weights(self.whole(weights).astype(np.float32))
         sentences = self.dev.block.sentences
         tags = self.tagger.viterbi(self.tagger.score_rows(self.rows), sentences)
@@ -320,11 +322,11 @@ class DevScorer:
 
     def score(self, weights: np.ndarray) -> Score:
         found = self.tags(weights)
-        return score_tags(self.dev, *found, self.tagger.header["scheme"] is not None)
+        return score_tags(self.dev, found, self.tagger.header["scheme"] is not None)
 
     @property
     def measure(self) -> str:
-        """What `main` is, in short."""
+        """A short name of what `main` measures."""
         spans = self.tagger.header["scheme"] and schemes.parse(self.dev.strings)
         return "F1" if spans else "acc"
 
@@ -334,5 +336,5 @@ class DevScorer:
 
 def score_model(tagger: Tagger, gold: Corpus) -> Score:
     """A tagger against the tags of a gold file."""
-    strings, ids = tagger.output_labels(tagger.tag(gold.block), gold.block)
-    return score_tags(gold, strings, ids, tagger.header["scheme"] is not None)
+    found = tagger.output_labels(tagger.tag(gold.block), gold.block)
+    return score_tags(gold, found, tagger.header["scheme"] is not None)

@@ -27,7 +27,7 @@ from turbotag.training.fitting import fit, held_out, provenance
 from turbotag.training.options import TokenizerOptions
 from turbotag.training.work import Training, Work
 
-INSTANCE = 64  # units of an instance: a longer paragraph is several
+INSTANCE = 64  # units of an instance; a longer paragraph is cut into several
 RUN_TOGETHER = 0.005  # share of tokens that begin inside of a unit, above which letters are units
 
 
@@ -54,7 +54,7 @@ class Treebank:
         return cls(block, surface, surface.text(), cuts[:-1], spans)
 
     def labels(self, units: Units) -> np.ndarray:
-        """(units,) int32 gold labels; a token that begins inside of a unit is not seen."""
+        """(units,) int32 gold labels. A token that begins inside of a unit is lost."""
         at = np.minimum(np.searchsorted(units.starts, self.starts), units.n - 1)
         seen = units.starts[at] == self.starts
         first = np.zeros(self.starts.size, np.int32)
@@ -109,7 +109,8 @@ def train_tokenizer(options: TokenizerOptions, work: Work) -> tuple[Tokenizer, R
 def _start(
     options: TokenizerOptions, gold: Treebank, command: str, echo: Echo
 ) -> tuple[Tokenizer, Units, np.ndarray]:
-    """A tokenizer without weights, the units of the training text, and their features' keys."""
+    """A tokenizer without weights, the units of the training text, and the keys of their
+    features."""
     multiword = bool(gold.surface.multiword.any())
     header: dict[str, Any] = {
         "task": options.task,
@@ -139,12 +140,12 @@ def _start(
 def _problem(
     options: TokenizerOptions, keys: np.ndarray, units: Units, labels: np.ndarray, K: int
 ) -> tuple[np.ndarray, ChainProblem]:
-    """The folded keys that get a row of weights, and the problem that they make."""
+    """The folded keys that get a row of weights, and the training problem."""
     table = KeyTable(1 << 16)
     rows, _ = table.insert(compact.fold(keys.reshape(-1)))
     counts = np.bincount(rows[rows >= 0], minlength=table.size)
     kept = np.flatnonzero(counts >= options.min_count)
-    renumber = np.full(table.size + 1, -1, np.int32)  # the last is of no row, -1
+    renumber = np.full(table.size + 1, -1, np.int32)  # the last number stands for no row, -1
     renumber[kept] = np.arange(kept.size)
     rows = renumber[rows].reshape(keys.shape)
     unit, _ = np.nonzero(rows >= 0)
@@ -162,7 +163,7 @@ def _problem(
 
 
 def _instances(segments: np.ndarray) -> np.ndarray:
-    """Offsets of instances: paragraphs, the longer of them in pieces of the same size."""
+    """Offsets of instances: paragraphs, of which long ones are cut into pieces of equal size."""
     cuts = []
     for a, b in zip(segments[:-1].tolist(), segments[1:].tolist(), strict=True):
         n = max(1, round((b - a) / INSTANCE))
@@ -171,7 +172,7 @@ def _instances(segments: np.ndarray) -> np.ndarray:
 
 
 def _compacted(model: Tokenizer, keys: np.ndarray, weights: np.ndarray, drop: float) -> Tokenizer:
-    """The tokenizer with these weights, as its file will have them: eight bits each, without rows
+    """The tokenizer with these weights as its file will have them: eight bits each, without rows
     whose weights are all below `drop` times the largest."""
     n = keys.size
     rows, large = compact.kept_rows(keys, weights[:n], drop)

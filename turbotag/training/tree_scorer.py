@@ -30,7 +30,7 @@ class TreeScorer:
         gold: Block,
     ):
         """rows: the table of features, and what training goes on from; data: the treebank and its
-        candidate arcs. The tags of `gold` tell which words count, as those of the treebank may be
+        candidate arcs; gold: its tags tell which words count, because those of the treebank may be
         predicted."""
         table, self.kept = rows
         self.bank, self.arcs = data

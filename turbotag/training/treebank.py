@@ -17,8 +17,8 @@ from turbotag.optim.trace import Echo
 from turbotag.structures import pruning
 from turbotag.training.options import ParserOptions
 
-# Shares of crossing arcs up to which --decoder auto gives projective trees, at first and at second
-# order, where beliefs are those of all trees (docs/parser.md).
+# --decoder auto gives projective trees up to these shares of crossing arcs, at first order and at
+# second order, where beliefs are of all trees (docs/parser.md).
 RARE_CROSSING = {1: 0.01, 2: 0.006}
 
 
@@ -39,7 +39,7 @@ class Treebank:
         return self.sentences.size - 1
 
     def words(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the templates read of sentence i, and its heads."""
+        """What the templates read of the words of sentence i, and the heads of the sentence."""
         a, b = self.sentences[i], self.sentences[i + 1]
         return self.matrix[a:b], self.heads[a:b]
 
@@ -72,7 +72,8 @@ def read_treebank(block: Block, scanner: Scanner, single_root: bool) -> Treebank
 def training_treebank(
     block: Block, scanner: Scanner, options: ParserOptions, echo: Echo
 ) -> tuple[Treebank, str]:
-    """A treebank as the decoder can learn from it, and the decoder, which the data may choose."""
+    """A treebank that the decoder can learn from, and the decoder, which may be chosen by the
+    data."""
     bank = read_treebank(block, scanner, options.single_root)
     crossed = ~trees.projective_sentences(bank.heads, bank.sentences)
     arcs, n = int(trees.crossing(bank.heads, bank.sentences).sum()), int(crossed.sum())
@@ -111,7 +112,7 @@ def choose_decoder(share: float, second_order: bool, smooth: bool) -> tuple[str,
 
 
 def sort_labels(bank: Treebank, more: Iterable[str] = ()) -> list[str]:
-    """Labels in alphabetical order, `more` among them, with bank.labels renumbered to it."""
+    """Labels in alphabetical order, `more` included; bank.labels are renumbered accordingly."""
     labels = sorted({*bank.strings, *more})
     at = {label: n for n, label in enumerate(labels)}
     order = np.array([at[s] for s in bank.strings], np.int32)
@@ -120,8 +121,8 @@ def sort_labels(bank: Treebank, more: Iterable[str] = ()) -> list[str]:
 
 
 def supertags(bank: Treebank, more: Sequence[str] = ()) -> tuple[list[str], np.ndarray]:
-    """(names, (words,) ids): the label without its subtype, and where the head is; `more` are among
-    the names."""
+    """(names, (words,) ids). A supertag is the label without its subtype, and the side of the head;
+    `more` are among the names."""
     own = np.arange(bank.heads.size) - np.repeat(bank.sentences[:-1], np.diff(bank.sentences)) + 1
     sides = np.where(bank.heads == 0, "0", np.where(bank.heads < own, "L", "R"))
     labels = np.array([label.split(":")[0] for label in bank.strings])[bank.labels]
@@ -135,8 +136,8 @@ def supertags(bank: Treebank, more: Sequence[str] = ()) -> tuple[list[str], np.n
 
 @dataclass
 class Candidates:
-    """Candidate arcs of all sentences, as in structures/arc_verbs, and how many gold ones were
-    among them before those that were missing were added."""
+    """Candidate arcs of all sentences, as in structures/arc_verbs, and how many gold arcs were
+    among them before the missing ones were added."""
 
     cuts: np.ndarray
     heads: np.ndarray
@@ -158,7 +159,7 @@ class Candidates:
 
 
 def candidates(bank: Treebank, pruner: Pruner, scanner: Scanner, add_gold: bool) -> Candidates:
-    """The arcs that a pruner leaves, in training with the gold ones among them."""
+    """The arcs that a pruner leaves; in training, the gold arcs are added."""
     cuts, heads = [np.zeros(1, np.int64)], []
     found = size = 0
     for i in range(bank.n):

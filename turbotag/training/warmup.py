@@ -1,4 +1,5 @@
-"""Compiling what a task needs before anybody waits for it, by doing it once with a few words."""
+"""Compile what a task needs before anybody waits for it, by running the task once with a few
+words."""
 
 from __future__ import annotations
 
@@ -15,12 +16,13 @@ from turbotag.models.model import Output
 from turbotag.models.pipeline import Model, Pipeline, pipeline
 from turbotag.models.prediction import predict
 from turbotag.models.shipped import pipelines
+from turbotag.models.tasks import ALL_TASKS
 from turbotag.models.tokenizer import Tokenizer
 from turbotag.training import train
-from turbotag.training.options import TASKS, options_for
+from turbotag.training.options import options_for
 
-WAYS = (Output(), Output("posterior", marginals=True), Output(nbest=2))  # of predicting
-TREES = ("nonprojective", "projective")  # between which the training data decides
+WAYS = (Output(), Output("posterior", marginals=True), Output(nbest=2))  # ways to predict
+TREES = ("nonprojective", "projective")  # the training data decides between them
 TEXT = b"Ada Lind flew to Oslo. It didn't rain."
 
 
@@ -40,7 +42,7 @@ def warm(task: str | None = None) -> Warmed:
         raise DataError(f"nothing is compiled ahead: {kernels.NO_FOLDER}")
     begin = time.monotonic()
     with event.install_recorder("numba:compile") as recorder:
-        for each in [task] if task else TASKS:
+        for each in [task] if task else ALL_TASKS:
             _train_and_predict(each)
         for name in pipelines() if task is None else ():
             _predict(pipeline(name), TEXT)

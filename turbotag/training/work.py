@@ -1,4 +1,4 @@
-"""How a training is run, whatever is trained: the file to write, who is told, checkpoints."""
+"""How a training is run, whatever is trained: the file to write, who is told, and checkpoints."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Made = TypeVar("Made")
 @dataclass(frozen=True)
 class Work:
     """output: the file to write, if any; trace: of the optimizer; echo: is told everything else;
-    command: kept in the model's header; resume: go on from a checkpoint, if there is one;
-    checkpoint_seconds: that pass before the next one is saved."""
+    command: kept in the header of the model; resume: whether to go on from a checkpoint, if there
+    is one; checkpoint_seconds: between two checkpoints."""
 
     output: str | None
     trace: Trace
@@ -29,7 +29,7 @@ class Work:
     checkpoint_seconds: float
 
     def progress(self, mark: dict[str, Any]) -> Progress:
-        """mark: what must be equal for a checkpoint to be gone on from."""
+        """mark: what must be equal for a checkpoint to be continued."""
         return Progress(self.output, mark, self.checkpoint_seconds, self.resume, self.echo)
 
 
