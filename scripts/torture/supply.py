@@ -314,11 +314,11 @@ def measure(quick: bool) -> str:
             f"| commands on suspicious data under the guard | {count} | {count} |",
             f"| folders for compiled kernels | {places} | {places} |",
             "",
-            f"The scan allows these imports: {allowed}. The guard (`scripts/torture/guard.py`) is "
-            "an audit hook that ends a process at the first socket, child process, unpickling, file "
-            "written outside its folder, or code made by turbotag or of the data. What it lets "
-            f"pass: modules of Python and the libraries, numba's cache ({unpickled} unpicklings, "
-            "all of numba's own files) and matplotlib's call of fc-list.",
+            f"The scan allows these imports: {allowed}. The guard (`scripts/torture/guard.py`) "
+            "is an audit hook that ends a process at the first socket, child process, unpickling, "
+            "file written outside its folder, or code made by turbotag or of the data. What it "
+            f"lets pass: modules of Python and the libraries, numba's cache ({unpickled} "
+            "unpicklings, all of numba's own files) and matplotlib's call of fc-list.",
             "",
             table,
         ]
