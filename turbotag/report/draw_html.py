@@ -1,5 +1,6 @@
-"""Trees and entities as one HTML page that needs no other file: a list of sentences, of which the
-open one shows its tree. The others wait in templates, so that thousands of them cost no time."""
+"""Trees and entities as one HTML page that needs no other file. It lists the sentences; the open
+one shows its tree. The trees of the others stay in templates, so that thousands of sentences cost
+no time."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Arc:
 
 
 def text_width(text: str, size: float) -> float:
-    """About the width of a text, rather more than less: fonts differ."""
+    """About the width of a text, rather too wide than too narrow, because fonts differ."""
     return size * sum(map(_ems, text))
 
 
@@ -59,8 +59,9 @@ def _ems(c: str) -> float:
 
 
 def set_levels(arcs: list[Arc]) -> None:
-    """An arc lies above all that it covers, on the lowest level that no overlapping one has; that
-    of the root above all that begin, end or pass at its word."""
+    """Give each arc a level: above all arcs that it covers, and on the lowest level that no
+    overlapping arc has. The arc of the root lies above all arcs that begin, end or pass at its
+    word."""
     placed: list[Arc] = []
     for arc in sorted(arcs, key=lambda a: (a.head < 0, a.right - a.left, a.left)):
         if arc.head < 0:
@@ -75,9 +76,9 @@ def set_levels(arcs: list[Arc]) -> None:
 
 
 def spread_ends(arcs: list[Arc], n: int) -> list[int]:
-    """Set the ends of arcs relative to the middle of their word, so that they do not cross there:
-    of those to the left the lowest first, of those to the right the highest. Gives the width that
-    the ends take at each of the n words."""
+    """Set the ends of arcs relative to the middle of their word, so that arcs do not cross there:
+    of arcs to the left the lowest comes first, of arcs to the right the highest. Returns the width
+    that the ends take at each of the n words."""
     at: list[list[tuple[int, int, Arc, int]]] = [[] for _ in range(n)]
     for arc in arcs:
         if arc.head < 0:
@@ -93,8 +94,8 @@ def spread_ends(arcs: list[Arc], n: int) -> list[int]:
 
 
 def place_words(arcs: list[Arc], cells: list[float]) -> list[int]:
-    """The middles of the words, each as far left as the widths of words and labels allow; moves
-    the ends of the arcs there."""
+    """The middles of the words, each as far left as the widths of words and labels allow. The ends
+    of the arcs are moved there."""
     closing: list[list[Arc]] = [[] for _ in cells]
     for arc in arcs:
         if arc.head >= 0:
@@ -112,8 +113,8 @@ def place_words(arcs: list[Arc], cells: list[float]) -> list[int]:
 
 
 def label_middle(arc: Arc, arcs: list[Arc]) -> int:
-    """Where the label goes: to the middle of the arc, or the nearest place where no line of
-    another arc comes through it, if there is one."""
+    """The place of the label: the middle of the arc or, if lines of other arcs go through it there,
+    the nearest place where none does."""
     a, b = arc.ends
     lines = [x for other in arcs if other.level > arc.level for x in other.ends if a < x < b]
     half, reach = arc.width / 2 + 4, arc.width / 2 + PAD

@@ -103,8 +103,8 @@ def frame(markup: str, width: int, height: int, more: str = "") -> str:
 def picture(
     d: Drawing, colours: dict[str, int], numbered: bool = False, linked: bool = False
 ) -> tuple[str, int, int]:
-    """A sentence without its frame: markup, width and height; linked: words, tags and arcs have the
-    number of their word as data-word, for a page to find."""
+    """A sentence without its frame: markup, width and height. linked: words, tags and arcs get the
+    number of their word as data-word, so that a page can find them."""
     words = [w if len(w) <= LONGEST else w[: LONGEST - 1] + "…" for w in d.words]
     above, below = _arcs(d), _missed_arcs(d)
     cells = _cells(d, words, above, below)
@@ -135,7 +135,8 @@ def picture(
 
 
 def _box(name: str, kind: str, hue: int, span: tuple[float, float], top: int, baseline: int) -> str:
-    """An entity: a box behind its words, its type below them; one that was missed goes around."""
+    """An entity: a box behind its words, with its type below them. The box of a missed entity is
+    drawn around them."""
     inset = 1 if kind == "missed" else 3
     left, right = round(span[0]) + inset, round(span[1]) - inset
     markup = (
@@ -159,8 +160,8 @@ def _link(m: int, linked: bool) -> str:
 
 
 def _cells(d: Drawing, words: list[str], above: list[Arc], below: list[Arc]) -> list[float]:
-    """The width of each word with all that belongs to it, and of the space to the next; sets the
-    levels of the arcs and the places of their ends."""
+    """The width of each word with all that belongs to it, and of the space to the next word. Also
+    sets the levels of the arcs and the places of their ends."""
     n = len(words)
     set_levels(above)
     set_levels(below)
@@ -215,8 +216,8 @@ def _title(d: Drawing, head: int, m: int, label: str) -> str:
 
 
 def _draw_arcs(arcs: list[Arc], feet: int, up: int, linked: bool = False) -> str:
-    """The arcs above the words (up = -1) or below them (1), highest first, so that a label lies
-    over the lines that come through it. Lines stand on half pixels, where they are sharp."""
+    """The arcs above the words (up = -1) or below them (1). The highest come first, so that a label
+    covers the lines that go through it. Lines stand on half pixels, where they are sharp."""
     if not arcs:
         return ""
     parts, tips = [], {"": "", "wrong": "", "missed": ""}
@@ -261,7 +262,8 @@ def _weight(p: float | None) -> str:
 
 
 def legend(drawings: list[Drawing]) -> list[tuple[str, int]]:
-    """What lines and colours mean, each item as markup, in a row 20 high, and its width."""
+    """What lines and colours mean: the markup of each item, in a row of height 20, and its
+    width."""
     items = []
     if any(d.probabilities is not None for d in drawings):
         thin, thick = (f'<path{_weight(p)} d="M{x} 9.5h10"/>' for x, p in ((0, 0.2), (10, 1.0)))

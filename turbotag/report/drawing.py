@@ -96,13 +96,13 @@ def summary(drawings: list[Drawing]) -> str:
 
 
 def clean(text: str) -> str:
-    """Without the control characters that XML forbids and a terminal would obey."""
+    """A text without the control characters that XML forbids and that a terminal would obey."""
     return _NOT_XML.sub("\ufffd", text)
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: two for East Asian wide characters and emoji,
-    none for characters that join another."""
+    """The number of columns that a text takes in a terminal: two for East Asian wide characters and
+    emoji, none for characters that combine with another."""
     return sum(
         0
         if unicodedata.category(c) in ("Mn", "Me", "Cf")
@@ -191,8 +191,8 @@ def _notes(misc: str) -> dict[str, str]:
 
 
 def _entities(block: Block, notes: list[dict[str, str]]) -> list[list[Entity]] | None:
-    """Entities of each sentence; None if there are no tags. Entity= may also hold what is no IOB
-    tag, such as coreference; NER= may not."""
+    """The entities of each sentence; None if there are no tags. Entity= may also hold something
+    that is no IOB tag, such as coreference; NER= may not."""
     for key in ("NER", "Entity"):
         tags = [n.get(key, "O") for n in notes]
         names = list(dict.fromkeys(tags))

@@ -69,8 +69,8 @@ def find_sentence(
     layout: Layout = ANY,
     warn: Callable[[str], object] | None = None,
 ) -> tuple[Block, int]:
-    """The block of a file, as a model reads it, with the sentence of a number from 1, and where it
-    stands there; UsageError if there are fewer."""
+    """The block of a file, as a model reads it, that holds the sentence with this number (from 1),
+    and the place of the sentence in it; UsageError if there are fewer sentences."""
     seen = 0
     for block in blocks_of(model, path, layout, warn):
         if number <= seen + block.n_sentences:
@@ -81,7 +81,7 @@ def find_sentence(
 
 def _stages(model: Model | Pipeline, block: Block) -> Iterator[tuple[Any, Any, Block]]:
     """Each model with its extractor and the block as it reads it. A block in which all stages have
-    written is as good as what each of them read: none reads what a later one writes."""
+    written serves for each of them, because no stage reads what a later one writes."""
     if not isinstance(model, Pipeline):
         yield model, model.extractor, block
         return
@@ -93,7 +93,7 @@ def _stages(model: Model | Pipeline, block: Block) -> Iterator[tuple[Any, Any, B
 
 
 def _explainers(model: Any, extractor: Any, block: Block) -> list[Explainer]:
-    """What explains the decisions that a model makes, one for each kind of decision."""
+    """The explainers of a model, one for each kind of decision that it makes."""
     if isinstance(model, Tagger):
         return [Tags(model, extractor, block)]
     return explain_trees.explainers(model, extractor, block) if isinstance(model, Parser) else []

@@ -38,7 +38,7 @@ class Tags(Explainer):
         other = self.tagger.best_with(self.scores, t, allowed)
         if other is None:
             return
-        # Of labels that are written alike the most probable, as `predict --marginals` has it.
+        # Of labels that are written alike the most probable counts, as in `predict --marginals`.
         chances: dict[str, float] = {}
         for value, chance in zip(self.written[t], self.posterior[t].tolist(), strict=True):
             chances[value] = max(chance, chances.get(value, 0.0))
@@ -79,8 +79,8 @@ class Tags(Explainer):
 
 
 def _written(tagger: Tagger, forms: list[str]) -> list[list[str]]:
-    """Each label as it is written at each word: scripts as the lemmas that they make of the word;
-    IOB2 files have fewer tags than IOBES models have labels."""
+    """Each label as it is written at each word: scripts are written as the lemma that they make of
+    the word, and an IOB2 file has fewer tags than an IOBES model has labels."""
     labels = tagger.labels
     if isinstance(tagger, Lemmatizer):
         return [tagger.lemmas((form, script) for script in labels) for form in forms]

@@ -133,7 +133,7 @@ class _Classes(Explainer):
 
 
 def explainers(parser: Parser, scanner: Scanner, block: Block) -> list[Explainer]:
-    """What explains the decisions of a parser, in the order in which it makes them."""
+    """The explainers of a parser, in the order in which it decides."""
     matrix = parser.matrix(block, scanner)
     named = values(scanner.words, block, supertags(parser, scanner, matrix))
     given = parser, scanner, block, matrix, named

@@ -20,8 +20,8 @@ def forms_of(block: Block) -> list[str]:
 
 
 def difference(plus: Iterable[Item], minus: Iterable[Item]) -> list[tuple[str, tuple, float]]:
-    """(name, words, weight) of the features of one structure, and with their signs turned those of
-    another, without pairs that cancel."""
+    """(name, words, weight) of the features of one structure, and of another with the signs turned,
+    without the pairs that cancel."""
     ours, theirs = [*plus], [*minus]
     both = Counter(item[0] for item in ours) & Counter(item[0] for item in theirs)
     out = []
@@ -42,12 +42,12 @@ def _ranked(chances: dict[str, float], *wanted: str) -> list[tuple[str, float]]:
 
 
 class Explainer:
-    """What explains one kind of decision on the words of a sentence."""
+    """Explains one kind of decision on the words of a sentence."""
 
     arrow = " "  # between the two words of a part
 
     def __init__(self, of: str, known: list[str], block: Block):
-        """known: the values that there are to decide between."""
+        """known: the values to decide between."""
         self.of, self.values, self.forms = of, known, forms_of(block)
 
     def explain(self, t: int, against: str | None) -> Iterator[Explanation]:

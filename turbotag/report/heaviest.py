@@ -33,8 +33,8 @@ def _top(weights: np.ndarray, n: int) -> np.ndarray:
 
 
 def features_text(model: Model, label: str | None, top: int | None, data: str | None) -> str:
-    """The heaviest features, each kind below its name: those of every label of a tagger, those of a
-    parser's arcs, or those of one label. Of the file `data` only, if there is one."""
+    """The heaviest features, with a heading for each kind: those of every label of a tagger, those
+    of the arcs of a parser, or those of one label. data: only features that occur in this file."""
     kinds: dict[str, Callable[..., dict[str, Weighed]]] = {"tagger": _tags, "parser": _trees}
     found = kinds[model.kind](model, label, top, data) if model.kind in kinds else {}
     return "\n".join(
@@ -106,8 +106,8 @@ class Arcs:
 
 
 def parser_features(parser: Parser, label: str | None, n: int, block: Block) -> Weighed:
-    """The n features of a block with the largest weights: for a label, of the arcs in the parser's
-    own trees; without one, for an arc as such, of all candidate arcs."""
+    """The n features of a block with the largest weights. With a label, they are those of the arcs
+    in the trees that the parser gives; without one, those of all candidate arcs."""
     scanner = parser.new_extractor()
     matrix = parser.matrix(block, scanner)
     stage = "arc" if label is None else "label"
@@ -148,8 +148,8 @@ def _arcs(
 def _first_seen(
     keys: np.ndarray, extractor: ArcExtractor, matrix: np.ndarray, arcs: list[Arcs]
 ) -> np.ndarray:
-    """(keys, 2): the sentence and the arc that have a feature first, -1 if none has. Keys are
-    folded and in order, as a parser has them."""
+    """(keys, 2): the first sentence and arc that have a feature, -1 if none has it. Keys are folded
+    and in order, as a parser keeps them."""
     seen = np.full((keys.size, 2), -1)
     for s, at in enumerate(arcs):
         found, ends = extractor.keys(matrix[at.begin : at.end], at.cuts, at.heads, at.tree)

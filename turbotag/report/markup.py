@@ -1,4 +1,5 @@
-"""HTML by hand: a page with its style, tables, bars; every string is escaped but what is markup."""
+"""HTML made by hand: a page with its style, tables, bars. Every string is escaped unless it is
+Markup."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def cell(text: object, attributes: str = "", tag: str = "td") -> Markup:
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]], kind: str = "") -> Markup:
-    """Rows begin with their name; what is markup among the others is a cell as it is."""
+    """Rows begin with their name. A cell that is Markup stands as it is."""
     lines = [
         cell(first, "" if isinstance(first, Markup) else f'title="{escape(str(first))}"', "th")
         + "".join(c if isinstance(c, Markup) else cell(c) for c in rest)
@@ -87,5 +88,5 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], kind: str 
 
 
 def bar(share: float) -> Markup:
-    """A cell with a bar of 0 to 1."""
+    """A cell with a bar for a share between 0 and 1."""
     return Markup(f'<td class="bar"><i style="width: {100 * share:.1f}%"></i></td>')

@@ -34,7 +34,7 @@ def model_card(model: Model) -> str:
 
 
 def inside(model: Model) -> str:
-    """What a model has beside its features: the labels and transitions of a tagger."""
+    """What a model has apart from its features: the labels and transitions of a tagger."""
     if model.kind != "tagger":
         return ""
     tagger, names = cast(Tagger, model), "\nlabels: " + " ".join(model.labels)
@@ -108,7 +108,7 @@ def tokenizer_card(tokenizer: Tokenizer) -> str:
 
 
 def _calibration(h: dict[str, Any]) -> list[str]:
-    """On what the probabilities were fitted, and how."""
+    """The data that the probabilities were fitted to, and how."""
     if "calibration" not in h:
         return ["calibration  none"]
     found = h["calibration"]
@@ -122,7 +122,7 @@ def _resources(h: dict[str, Any]) -> list[str]:
 
 
 def _shipped(h: dict[str, Any]) -> list[str]:
-    """What only the shipped models' headers have."""
+    """What only the headers of shipped models have."""
     if "card" not in h:
         return []
     c = h["card"]

@@ -1,5 +1,5 @@
-"""The evaluation page: scores, confusions, attachment and calibration in one HTML file that needs
-nothing else: no script, no network."""
+"""The evaluation page: scores, confusions, attachment and calibration in one HTML file without
+scripts, which needs no network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turbotag.report.tables import conll18_rows, docstarts, percent
 TILES = {"Sentences", "Words", "UPOS", "UFeats", "Lemmas", "LAS"}
 SHOWN_LABELS, SHOWN_CONFUSIONS, MATRIX = 50, 20, 12
 FEW = 20  # predictions in a bin say little
-BLUE, ORANGE = "#0072B2", "#D55E00"  # told apart by the colour-blind too
+BLUE, ORANGE = "#0072B2", "#D55E00"  # colour-blind people can tell them apart too
 _COUNTS = ["precision", "recall", "F1", "", "gold", "predicted", "correct"]
 
 AnyScore = TagScore | AttachmentScore | Conll18Score
@@ -30,8 +30,8 @@ AnyScore = TagScore | AttachmentScore | Conll18Score
 def evaluation_page(
     sections: dict[str, tuple[AnyScore, Details]], gold: str, predicted: str
 ) -> str:
-    """The page of comparisons, each under the name of what is compared, "" if there is only one;
-    `gold` and `predicted` are the names of the two sides."""
+    """The page of comparisons, each with the name of what is compared, or "" if there is only one.
+    gold, predicted: the names of the two sides."""
     sides = f"<code>{html(predicted)}</code> against <code>{html(gold)}</code>"
     body = [line for name, found in sections.items() for line in _section(name, sides, *found)]
     return document(f"Evaluation of {predicted}", body)

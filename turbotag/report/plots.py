@@ -45,14 +45,15 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Run:
-    """A trace and the name it goes by in a plot."""
+    """A trace and its name in a plot."""
 
     name: str
     rows: list[Row]
 
     @property
     def steps(self) -> list[Row]:
-        """The rows without a last one of an earlier epoch, which was kept as the best on dev."""
+        """The rows of the trace, without a last row of an earlier epoch, which stands for the epoch
+        that was kept as the best on dev."""
         back = len(self.rows) > 1 and self.rows[-1].epoch < self.rows[-2].epoch
         return self.rows[:-1] if back else self.rows
 
@@ -71,14 +72,15 @@ class Run:
 
 
 def read_runs(paths: Iterable[str], note: Callable[[str], None] = lambda line: None) -> list[Run]:
-    """Traces that `turbotag train --log` wrote, each under a short name; `note` is told of runs
-    that are still being written."""
+    """Traces that `turbotag train --log` wrote, each with a short name. note: is told of runs that
+    are still being written."""
     chosen = list(dict.fromkeys(Path(p).as_posix() for p in paths))
     return [Run(n, _rows(p, note)) for n, p in zip(short_names(chosen), chosen, strict=True)]
 
 
 def short_names(paths: list[str]) -> list[str]:
-    """What differs between paths, cut at '/', '-', '_' and blanks; of one path its last part."""
+    """What differs between paths, cut at '/', '-', '_' and blanks; for a single path, its last
+    part."""
     whole = [p.removesuffix(".jsonl") for p in paths]
     if len(whole) == 1:
         return [Path(whole[0]).name]
@@ -89,7 +91,7 @@ def short_names(paths: list[str]) -> list[str]:
 
 
 def _common(names: list[str]) -> int:
-    """Length of what all names begin with, up to the last mark in it."""
+    """The length of what all names begin with, up to the last such mark in it."""
     same = takewhile(lambda c: len(set(c)) == 1, zip(*names, strict=False))
     start = "".join(c[0] for c in same)
     return max(start.rfind(mark) for mark in "/-_ ") + 1
