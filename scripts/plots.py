@@ -28,12 +28,14 @@ def save(picture: Any, path: Path, dpi: int = 100) -> None:
 
 
 def plain(*axes: Any) -> None:
-    """Marks at 1, 2 and 5 of every decade of logarithmic axes, as plain numbers."""
+    """Marks of logarithmic axes as plain numbers: at 1, 2 and 5 of every decade, where there is
+    room for them."""
     from matplotlib import ticker
 
     for axis in axes:
         low, high = axis.get_view_interval()
-        subs = (1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)
+        room = high / low < (1e3 if high < 2e4 else 20.0)
+        subs = (1.0, 2.0, 5.0) if room else (1.0,)
         axis.set_major_locator(ticker.LogLocator(subs=subs, numticks=30))
         axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:,.10g}"))
         axis.set_minor_formatter(ticker.NullFormatter())

@@ -231,7 +231,8 @@ def section(out: Path) -> str:
     parts = [
         f"crf loss, lambda = {2 * C2:g}/n, l1 = c1/n: the objective of CRFsuite with c2 = {C2:g} "
         "and c1. sdca to a certified gap of 0.1 %; python-crfsuite, on chunking alone, has the "
-        "same features and at most 100 iterations, and our gap is computed for its weights. All of "
+        "same features and at most 100 iterations; the gap of its weights has the marginals at "
+        "them as the dual point, which says little where iterations end early. All of "
         "CoNLL-2000, 3,000 sentences of the others; F1, for EWT accuracy, on the development part, "
         "for chunking on every fifth sentence, which is not trained on. No constraints on tags, "
         "which CRFsuite does not have. Weights: of attributes.",
