@@ -266,8 +266,9 @@ class _Train(click.Command):
 @click.option(
     "--drop",
     type=float,
-    help="parse, tokenize, or --compact: leave weights below this share of the largest out of the "
-    "model file [0.01; with --parts 0.005; tokenize 0.002].",
+    help="parse, tokenize, or --compact: leave features whose weights are all below this share of "
+    "the largest out of the model file, and weights below a quarter of it [0.01; with --parts "
+    "0.005; tokenize 0.002].",
 )
 @click.option(
     "--compact",
