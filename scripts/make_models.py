@@ -137,7 +137,14 @@ WHOLE = {
         lambda data: {f: str(data / "uner-pt" / n) for f, n in ENTITY_FILES.items()},
         {"upos": {"drop": 0.02}, "parse": {"drop": 0.02}},
     ),
-    "sl": Whole("Slovene", [SSJ], "slovene", 25_000_000, lambda data: {}, {}),
+    "sl": Whole(
+        "Slovene",
+        [SSJ],
+        "slovene",
+        25_000_000,
+        lambda data: {"parts": ("cs", "gp"), "heads": 4},
+        {},
+    ),
 }
 PACKAGES = Path(__file__).parents[1] / "models"  # of other languages than English
 ENTITY_FILES = {"ner": "train.iob2", "ner_dev": "dev.iob2"}

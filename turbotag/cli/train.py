@@ -267,7 +267,7 @@ class _Train(click.Command):
     "--drop",
     type=float,
     help="parse, tokenize, or --compact: leave features whose weights are all below this share of "
-    "the largest out of the model file, and weights below a quarter of it [0.01; with --parts "
+    "the largest out of the model file, and weights below a third of it [0.01; with --parts "
     "0.005; tokenize 0.002].",
 )
 @click.option(

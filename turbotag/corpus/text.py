@@ -17,7 +17,7 @@ from typing import BinaryIO
 from turbotag.corpus.rules import LONGEST, Token, conllu_lines, cut_sentences, stops
 from turbotag.errors import DataError
 
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 16
 LIMIT = 1 << 16  # a paragraph of more characters is cut at the end of a sentence
 
 Warn = Callable[[str], object]

@@ -15,9 +15,9 @@ from numba import njit
 
 from turbotag.corpus.hashing import combine, mix64
 from turbotag.features.extract import BOUNDARY
-from turbotag.features.simd import LINE, first_bit, prefetch
+from turbotag.features.simd import first_bit
 from turbotag.features.templates import MAX_OFFSET
-from turbotag.features.weights import HALF, ask, row_of, total
+from turbotag.features.weights import add_rows, ask, total
 
 ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
 NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute between
@@ -25,7 +25,6 @@ START, END = np.uint64(0x5354415254000001), np.uint64(0x454E440000000001)  # see
 RELATIONS = "mglraz"
 DISTANCES = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # upper ends of the buckets of distances
 PLAIN, EACH, SET, COUNT = range(4)  # kinds of templates, in this order
-LARGEST_SQUARE = np.float32(127.0**2)  # of an eight-bit weight
 MOST_VALUES = 64  # values between two words that are told apart
 
 # The values of a sentence stand in a row: END, START and BOUNDARY, each so often that an offset
@@ -359,16 +358,6 @@ def arc_scores(matrix, sentences, cuts, heads, templates, table):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_row(weights, scales, row, to):
-    """Add a row of eight-bit weights (features/compact) to a row of scores:
-    w = s q|q| / 127^2, in the order in which `compact.dequantize` rounds."""
-    scale = scales[row]
-    for k in range(to.size):
-        q = np.float32(weights[row, k])
-        to[k] += q * abs(q) / LARGEST_SQUARE * scale
-
-
 @njit(cache=True, nogil=True)
 def class_scores(matrix, sentences, heads, tree, templates, lines, marks, weights, scales):
     """(words, classes) float32: the sum of the rows of the features of the arc of each word. tree:
@@ -378,8 +367,8 @@ def class_scores(matrix, sentences, heads, tree, templates, lines, marks, weight
     s = _scratch(templates, matrix.shape[1], longest)
     _, hp, mp, bits, names, sums, masks, values, set_sums, found, own = s
     _, _, kind_ends, which, arc, own_keys, _, _, _ = templates
-    keys, n = np.empty(_most_keys(templates), np.uint64), np.uint64(lines.shape[0])
-    memory = lines.ctypes.data
+    room = _most_keys(templates)
+    keys, products = np.empty(room, np.uint64), np.empty(room, np.uint64)
     places = here(longest)
     for i in range(sentences.size - 1):
         a, b = sentences[i], sentences[i + 1]
@@ -395,11 +384,6 @@ def class_scores(matrix, sentences, heads, tree, templates, lines, marks, weight
                 *(h, m, hp, mp, kind_ends, which, arc, own_keys),
                 *(own, sums, values, set_sums, found, keys, 0),
             )
-            for o in range(size):
-                prefetch(memory + LINE * np.int64(((keys[o] >> HALF) * n) >> HALF))
-            for o in range(size):
-                mark = keys[o] >> HALF
-                row = row_of(np.uint32(mark), np.int64((mark * n) >> HALF), lines, marks)
-                if row >= 0:
-                    add_row(weights, scales, row, out[t])
+            ask(keys, 0, size, lines, products)
+            add_rows(keys, 0, size, products, lines, marks, weights, scales, out, t)
     return out

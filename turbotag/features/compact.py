@@ -14,7 +14,7 @@ import numpy as np
 HALF = np.uint64(32)
 HIGHS = 1 << 16
 # small weights are those below this share of the least size that the largest weight of a row has
-SMALL = 0.25
+SMALL = 1 / 3
 # largest weight: a sum of millions of them, times values of 1e10, is still a finite float
 LARGEST = 1e20
 

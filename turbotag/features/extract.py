@@ -18,6 +18,7 @@ from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features.resources import Resource, expand, find, kind_of
 from turbotag.features.templates import FLAGS, MAX_ATOMS, Atom, Template, text
+from turbotag.features.weights import RowTable, SmallRows, add_rows, ask
 from turbotag.features.words import attribute
 
 MAX_STRINGS = 100_000  # strings that an extractor remembers, some 40 MB; then it forgets them all
@@ -143,6 +144,20 @@ class Extractor:
             self._atom_source,
             self._atom_offset,
         )
+
+    def scores(self, block: Block, table: RowTable, rows: SmallRows) -> np.ndarray:
+        """(tokens, labels) float32: the sums of the rows of the features that a table has."""
+        found: np.ndarray = template_scores(
+            self.matrix(block, self.ids(block)),
+            block.sentences,
+            self._seeds,
+            self._first,
+            self._atom_source,
+            self._atom_offset,
+            *table.data,
+            *rows,
+        )
+        return found
 
     def attribute_fields(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         """The attribute fields of a CRFsuite block: the token of each, and its id."""
@@ -335,26 +350,65 @@ def _renamed(template: Template, names: Mapping[str, str]) -> Template:
 
 
 @njit(cache=True, nogil=True)
+def _keys_at(t, begin, end, matrix, seeds, first, atom_source, atom_offset, keys, at):
+    """Write the keys of a token of the sentence begin..end-1 from keys[at] on, 0 for templates that
+    do not fire.
+
+    key = combine over the template's atoms of seeds[j] and matrix[t + offset, source]
+    """
+    for j in range(seeds.size):
+        h = mix64(seeds[j])
+        for a in range(first[j], first[j + 1]):
+            p = t + atom_offset[a]
+            value = BOUNDARY
+            if p >= begin and p < end:
+                value = matrix[p, atom_source[a]]
+            if value == 0:
+                h = np.uint64(0)
+                break
+            h = combine(h, value)
+        keys[at + j] = h
+
+
+@njit(cache=True, nogil=True)
 def template_keys(matrix, sentences, seeds, first, atom_source, atom_offset):
-    """key = combine over the template's atoms of seeds[j] and matrix[t + offset, source]."""
+    """(tokens, templates) keys of all tokens of a block."""
     n, J = matrix.shape[0], seeds.size
-    keys = np.zeros((n, J), np.uint64)
+    keys = np.empty(n * J, np.uint64)
     for s in range(sentences.size - 1):
         begin, end = sentences[s], sentences[s + 1]
         for t in range(begin, end):
-            for j in range(J):
-                h = mix64(seeds[j])
-                for a in range(first[j], first[j + 1]):
-                    p = t + atom_offset[a]
-                    value = BOUNDARY
-                    if p >= begin and p < end:
-                        value = matrix[p, atom_source[a]]
-                    if value == 0:
-                        h = np.uint64(0)
-                        break
-                    h = combine(h, value)
-                keys[t, j] = h
-    return keys
+            where = (t, begin, end, matrix, seeds, first, atom_source, atom_offset)
+            _keys_at(*where, keys, t * J)
+    return keys.reshape(n, J)
+
+
+@njit(cache=True, nogil=True)
+def template_scores(
+    matrix, sentences, seeds, first, atom_source, atom_offset, lines, marks, weights, scales
+):
+    """(tokens, labels) float32: the sums of the rows of each token's features, for eight-bit
+    weights; the memory of a token's features is asked for before those of the token before it are
+    added."""
+    out = np.zeros((matrix.shape[0], weights.shape[1]), np.float32)
+    J = seeds.size
+    keys, products = np.empty(2 * J, np.uint64), np.empty(2 * J, np.uint64)
+    table = (lines, marks, weights, scales)
+    before, at = -1, 0
+    for s in range(sentences.size - 1):
+        begin, end = sentences[s], sentences[s + 1]
+        for t in range(begin, end):
+            where = (t, begin, end, matrix, seeds, first, atom_source, atom_offset)
+            _keys_at(*where, keys, at)
+            ask(keys, at, at + J, lines, products)
+            at = J - at
+            if before >= 0:
+                add_rows(keys, at, at + J, products, *table, out, before)
+            before = t
+    if before >= 0:
+        at = J - at
+        add_rows(keys, at, at + J, products, *table, out, before)
+    return out
 
 
 @njit(cache=True, nogil=True)

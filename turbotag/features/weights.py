@@ -20,6 +20,7 @@ from numba import njit
 from turbotag.features import compact
 from turbotag.features.simd import LINE, first_bit, matches, prefetch
 
+LARGEST_SQUARE = np.float32(127.0**2)  # of an eight-bit weight
 HALF, QUARTER = np.uint64(32), np.uint64(16)
 AHEAD = 32  # lookups whose memory is asked for in advance
 
@@ -51,6 +52,20 @@ class Rows(NamedTuple):
 
     lines: np.ndarray
     marks: np.ndarray
+
+
+class SmallRows(NamedTuple):
+    """Rows of eight-bit weights, (rows, classes), and their scales (features/compact)."""
+
+    weights: np.ndarray
+    scales: np.ndarray
+
+
+class CompactWeights(NamedTuple):
+    """Weights of a compact tagger: of its features, and the shared rows, float32."""
+
+    rows: SmallRows
+    shared: np.ndarray
 
 
 class WeightTable:
@@ -130,8 +145,8 @@ def _among_more(mark, marks, extra):
 
 @njit(cache=True, nogil=True)
 def ask(keys, begin, end, lines, products):
-    """First half of `total`: compute where the keys are, and let the processor begin to read
-    there."""
+    """First half of `total` and `add_rows`: compute where the keys are, and let the processor
+    begin to read there."""
     n, memory = np.uint64(lines.shape[0]), lines.ctypes.data
     for i in range(begin, end):
         products[i] = (keys[i] >> HALF) * n
@@ -192,16 +207,48 @@ def _fill_rows(marks, lines):
 
 
 @njit(cache=True, nogil=True)
-def row_of(mark, b, lines, marks):
-    """The row of a mark in line b, or -1."""
+def _among_all(mark, marks):
+    """The row of a mark whose line is full, or -1."""
+    r = np.searchsorted(marks, mark)
+    return r if r < marks.size and marks[r] == mark else -1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _row(mark, b, memory, lines, marks):
+    """The row of a mark in line b of the lines at an address, or -1. Half of all keys are unknown,
+    which no processor can foresee: the only branch is hardly ever taken."""
     first = lines[b, MARKS]
-    mask = matches(lines.ctypes.data + LINE * b, mark) & np.uint32((1 << MARKS) - 1)
-    found = (mask != 0) & (mark != 0)
+    mask = matches(memory + LINE * b, mark) & np.uint32((1 << MARKS) - 1)
+    found = np.int64((mask != 0) & (mark != 0))
     r = np.int64(first & ~FULL)
-    if (not found) & ((first & FULL) != 0):  # one branch, hardly ever taken
-        r = np.searchsorted(marks, mark)
-        return r if r < marks.size and marks[r] == mark else -1
-    return r + first_bit(mask) if found else -1
+    if (found == 0) & ((first & FULL) != 0):
+        r = _among_all(mark, marks)
+    else:
+        r = found * (r + first_bit(mask | np.uint32(1 << MARKS)) + 1) - 1
+    return r
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_rows(keys, begin, end, products, lines, marks, weights, scales, out, t):
+    """Add the rows of keys[begin:end], of which `ask` was told, to row t of scores. The numbers of
+    the rows are written over the products.
+
+    w = s q|q| / 127^2, in the order in which `compact.dequantize` rounds
+    """
+    memory, rows, K, size = lines.ctypes.data, weights.ctypes.data, weights.shape[1], begin
+    for i in range(begin, end):
+        mark, b = np.uint32(keys[i] >> HALF), np.int64(products[i] >> HALF)
+        row = _row(mark, b, memory, lines, marks)
+        products[size] = np.uint64(row)
+        size += row >= 0
+    for i in range(begin, size):
+        prefetch(rows + K * np.int64(products[i]))
+    for i in range(begin, size):
+        row = np.int64(products[i])
+        scale = scales[row]
+        for k in range(K):
+            q = np.float32(weights[row, k])
+            out[t, k] += q * abs(q) / LARGEST_SQUARE * scale
 
 
 @njit(cache=True, nogil=True)
@@ -211,4 +258,4 @@ def _lookup(keys, lines, marks, out):
         if i + AHEAD < keys.size:
             prefetch(memory + LINE * np.int64(((keys[i + AHEAD] >> HALF) * n) >> HALF))
         mark = keys[i] >> HALF
-        out[i] = row_of(np.uint32(mark), np.int64((mark * n) >> HALF), lines, marks)
+        out[i] = _row(np.uint32(mark), np.int64((mark * n) >> HALF), memory, lines, marks)

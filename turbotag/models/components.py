@@ -15,7 +15,7 @@ from turbotag.corpus.hashing import hash_strings
 from turbotag.features import compact
 from turbotag.features.arc_kernels import arc_scores, class_scores
 from turbotag.features.arcs import SUPER, ArcExtractor
-from turbotag.features.weights import RowTable, WeightTable
+from turbotag.features.weights import RowTable, SmallRows, WeightTable
 from turbotag.models.scanner import Scanner
 from turbotag.structures import pruning
 
@@ -49,8 +49,7 @@ class Classifier(NamedTuple):
     classes), of its features. Weights have eight bits, w = s q|q| / 127^2 (features/compact)."""
 
     table: RowTable
-    weights: np.ndarray
-    scales: np.ndarray
+    rows: SmallRows
 
     def scores(
         self,
@@ -63,12 +62,12 @@ class Classifier(NamedTuple):
         from the root."""
         heads = np.zeros(matrix.shape[0], np.int32) if tree is None else tree
         where = matrix, sentences, heads, tree is not None, extractor.data
-        found: np.ndarray = class_scores(*where, *self.table.data, self.weights, self.scales)
+        found: np.ndarray = class_scores(*where, *self.table.data, *self.rows)
         return found
 
     def row(self, r: int) -> np.ndarray:
         """(classes,) the weights of a feature."""
-        return compact.dequantize(self.weights[r : r + 1], self.scales[r : r + 1])[0]
+        return compact.dequantize(*(x[r : r + 1] for x in self.rows))[0]
 
 
 def classifier(arrays: dict[str, np.ndarray], stage: str, classes: list[str]) -> Classifier:
@@ -78,7 +77,7 @@ def classifier(arrays: dict[str, np.ndarray], stage: str, classes: list[str]) ->
     if weights.shape != (lows.size, len(classes)):
         raise ValueError(f"{stage} weights are {weights.shape}")
     compact.check_scales(weights, scales)
-    return Classifier(table, weights, scales)
+    return Classifier(table, SmallRows(weights, scales))
 
 
 @dataclass(frozen=True)

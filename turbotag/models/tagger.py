@@ -22,6 +22,7 @@ from turbotag.features.extract import Extractor
 from turbotag.features.kinds import resource_arrays
 from turbotag.features.resources import Resource
 from turbotag.features.templates import parse
+from turbotag.features.weights import CompactWeights, RowTable, SmallRows
 from turbotag.models import tag_output
 from turbotag.models.calibration import PLAIN, Confidence, Items, confidence_of
 from turbotag.models.gold import OPEN_TASKS, Layout, read_gold_of
@@ -71,12 +72,13 @@ class Tagger(Stored):
     """
 
     kind = "tagger"
+    small: CompactWeights | None = None  # the weights of a compact tagger as its file has them
 
     def __init__(
         self,
         header: dict[str, Any],
         keys: np.ndarray,
-        weights: np.ndarray,
+        weights: np.ndarray | CompactWeights,
         resources: list[Resource],
         origins: np.ndarray | None = None,
         vocabulary: dict[str, list[str]] | None = None,
@@ -86,7 +88,8 @@ class Tagger(Stored):
         self.origins, self.vocabulary = origins, vocabulary or {}
         self.labels: list[str] = header["labels"]
         self.order: int = header["order"]
-        self.table = KeyTable.of(keys)
+        ordered = isinstance(weights, CompactWeights)
+        self.table: KeyTable | RowTable = RowTable(keys) if ordered else KeyTable.of(keys)
         self.extractor = self.new_extractor()
         self.set_weights(weights)
         self._read_calibration()
@@ -100,15 +103,26 @@ class Tagger(Stored):
         return free
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = self.header, self.keys, self.weights, self.resources, self.origins, self.vocabulary
+        weights = self.weights if self.small is None else self.small
+        given = self.header, self.keys, weights, self.resources, self.origins, self.vocabulary
         return Tagger, given
 
-    def set_weights(self, weights: np.ndarray) -> None:
-        """Replace all weights: (rows + shared rows, K) float32."""
+    def set_weights(self, weights: Any) -> None:
+        """Replace all weights: (rows + shared rows, K) float32, or those of a compact tagger."""
         K, n = len(self.labels), self.keys.size
-        self.weights = weights
-        self.trans = weights[n : n + K].astype(np.float64) if self.order else np.zeros((K, K))
-        self.triple = weights[n + K :].astype(np.float64).reshape(-1, K, K)
+        if isinstance(weights, CompactWeights):
+            self.small, shared = weights, weights.shared
+            self.__dict__.pop("weights", None)
+        else:
+            self.small, self.weights, shared = None, weights, weights[n:]
+        self.trans = shared[:K].astype(np.float64) if self.order else np.zeros((K, K))
+        self.triple = shared[K:].astype(np.float64).reshape(-1, K, K)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(rows + shared rows, K) float32; a compact tagger needs them only to be looked into."""
+        assert self.small is not None
+        return np.concatenate([compact.dequantize(*self.small.rows), self.small.shared])
 
     def set_calibration(self, found: dict[str, Any]) -> None:
         """From now on, give probabilities of tags and entities as `found`, an entry of the header,
@@ -193,7 +207,10 @@ class Tagger(Stored):
 
     def scores(self, block: Block, extractor: Extractor | None = None) -> np.ndarray:
         """(tokens, K) float32 unary scores."""
-        return self.score_rows(self.rows(block, extractor or self.extractor))
+        own = extractor or self.extractor
+        if self.small is not None and not own.attributes and isinstance(self.table, RowTable):
+            return own.scores(block, self.table, self.small.rows)
+        return self.score_rows(self.rows(block, own))
 
     def rows(self, block: Block, extractor: Extractor) -> Rows:
         """The weight rows of a block's features."""
@@ -412,15 +429,11 @@ class Tagger(Stored):
         """This tagger without the rows whose weights are all below `drop` times the largest one,
         with eight-bit weights, without small ones (features/compact), and no names of features."""
         n = self.keys.size
-        rows, weights = compact.kept_rows(self.keys, self.weights[:n], drop)
-        weights = compact.dequantize(*compact.quantize(weights))
+        rows, large = compact.kept_rows(self.keys, self.weights[:n], drop)
+        small = SmallRows(*compact.quantize(large))
         header = self.header | {"compact": True}
-        return Tagger(
-            header,
-            compact.fold(self.keys[rows]),
-            np.concatenate([weights, self.weights[n:]]),
-            self.resources,
-        )
+        keys, weights = compact.fold(self.keys[rows]), CompactWeights(small, self.weights[n:])
+        return Tagger(header, keys, weights, self.resources)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -439,8 +452,13 @@ class Tagger(Stored):
         if not self.header.get("compact"):
             return {"keys": self.keys, "weights": self.weights}
         n = self.keys.size
-        packed = compact.pack(self.keys, self.weights[:n])
-        return dict(zip(PACKED, packed, strict=True)) | {"shared": self.weights[n:]}
+        packed = (
+            (*compact.pack_keys(self.keys), *self.small.rows)
+            if self.small is not None
+            else compact.pack(self.keys, self.weights[:n])
+        )
+        shared = self.weights[n:] if self.small is None else self.small.shared
+        return dict(zip(PACKED, packed, strict=True)) | {"shared": shared}
 
     @staticmethod
     def wanted(header: dict[str, Any], entries: Entries, names: bool = False) -> list[str]:
@@ -454,11 +472,14 @@ class Tagger(Stored):
 
             return ListTagger.from_arrays(header, arrays)
         if header.get("compact"):
-            keys, rows = compact.unpack(*(arrays[name] for name in PACKED))
-            weights = np.concatenate([rows, arrays["shared"]])
+            counts, lows, rows, scales = (arrays[name] for name in PACKED)
+            compact.check_scales(rows, scales)
+            check_weights(arrays["shared"])
+            keys = compact.unpack_keys(counts, lows)
+            weights: Any = CompactWeights(SmallRows(rows, scales), arrays["shared"])
         else:
             keys, weights = arrays["keys"], arrays["weights"]
-        check_weights(weights)
+            check_weights(weights)
         model = cls(header, keys, weights, *named(header, arrays))
         model.check_origins()
         return model

@@ -159,7 +159,7 @@ class Stage:
 class Classes(Stage):
     """A stage that gives each word one of a few classes, independently: labels, supertags."""
 
-    drop = 2.5
+    drop = 1.5
 
     def features(self, setup: Setup, words: Keys) -> tuple[np.ndarray, Occurrences]:
         """(keys that have a row, their occurrences by sentence). words: a function that gives
