@@ -138,11 +138,11 @@ def _slots(cuts, labels, first, parts, n_parts):
         for c in range(cuts[t], cuts[t + 1]):
             for p in parts[first[labels[c]] : first[labels[c] + 1]]:
                 if count[p] == 0:
-                    found[end] = p
+                    _insert(found, begin, end, p)
                     end += 1
                 count[p] += 1
-        here = np.sort(found[begin:end])
-        for p in here:
+        for q in range(begin, end):
+            p = found[q]
             if count[p] < cuts[t + 1] - cuts[t]:
                 found[n], place[p] = p, n
                 n += 1
@@ -175,6 +175,42 @@ def to_slots(first, of, begin, d, e):
             e[of[q] - begin] += d[c]
 
 
+# The functions of NumPy for these would take seconds to compile.
+
+
+@njit(cache=True, nogil=True)
+def _longest(sentences):
+    """The words of the longest sentence."""
+    n = 0
+    for i in range(sentences.size - 1):
+        n = max(n, sentences[i + 1] - sentences[i])
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _least_of_best(row, best):
+    """The least of the largest numbers of a row, as many as `best` has room for."""
+    best[:] = -np.inf
+    last = best.size - 1
+    for x in row:
+        if x > best[last]:
+            at = last
+            while at > 0 and best[at - 1] < x:
+                best[at] = best[at - 1]
+                at -= 1
+            best[at] = x
+    return best[last]
+
+
+@njit(cache=True, nogil=True)
+def _insert(found, begin, end, p):
+    """Put p into found[begin:end], which is in order, and has room for one more."""
+    while end > begin and found[end - 1] > p:
+        found[end] = found[end - 1]
+        end -= 1
+    found[end] = p
+
+
 @njit(cache=True, nogil=True)
 def _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u):
     """The scores of all labels of the words of sentence i into the first rows of u; returns how
@@ -191,17 +227,16 @@ def _likely(
 ):
     counts = np.zeros(gold.size, np.int64)
     out, n = np.empty(4 * gold.size + most, np.int32), 0
-    u = np.zeros((np.diff(sentences).max(), K))
+    u, best = np.zeros((_longest(sentences), K)), np.empty(min(most, K))
     for i in range(sentences.size - 1):
         T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
         for t in range(T):
             row, word = u[t], sentences[i] + t
-            floor = row.max() - margin
-            above = row[row >= floor]
-            if above.size > most:
-                floor = np.partition(above, above.size - most)[above.size - most]
+            floor = max(row.max() - margin, _least_of_best(row, best))
             if n + K > out.size:
-                out = np.concatenate((out, np.empty(out.size + K, np.int32)))
+                grown = np.empty(2 * out.size + K, np.int32)
+                grown[:n] = out[:n]
+                out = grown
             begin, room = n, most
             for k in range(K):
                 if (row[k] >= floor and room > 0) or k == gold[word]:
@@ -215,7 +250,7 @@ def _likely(
 @njit(cache=True, nogil=True)
 def _distances(sentences, offsets, rows, positions, values, first, labels, weights, K, gold):
     below, ranks = np.empty(gold.size), np.empty(gold.size, np.int64)
-    u = np.zeros((np.diff(sentences).max(), K))
+    u = np.zeros((_longest(sentences), K))
     for i in range(sentences.size - 1):
         T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
         for t in range(T):

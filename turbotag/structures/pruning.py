@@ -16,10 +16,13 @@ WIDE, NARROW = (10, 1e-4), (8, 3e-4)
 def every(sentences):
     """(cuts, heads): all candidate arcs of a block, every word and the root as a head of every
     other word of its sentence. The candidate heads of word t are heads[cuts[t]:cuts[t+1]]."""
-    lengths = np.diff(sentences)
-    cuts, heads = np.zeros(lengths.sum() + 1, np.int64), np.empty((lengths**2).sum(), np.int32)
+    size = 0
+    for i in range(sentences.size - 1):
+        size += (sentences[i + 1] - sentences[i]) ** 2
+    cuts, heads = np.zeros(sentences[-1] - sentences[0] + 1, np.int64), np.empty(size, np.int32)
     t = e = 0
-    for n in lengths:
+    for i in range(sentences.size - 1):
+        n = sentences[i + 1] - sentences[i]
         for m in range(1, n + 1):
             for h in range(n + 1):
                 if h != m:
@@ -40,15 +43,18 @@ def full(n):
 def squares(theta, cuts, heads, sentences):
     """The scores of candidate arcs as matrices (n+1, n+1), -inf elsewhere; those of one sentence
     stand behind those of the sentence before."""
-    sides = np.diff(sentences) + 1
-    scores = np.full((sides**2).sum(), -np.inf)
+    size = 0
+    for i in range(sentences.size - 1):
+        size += (sentences[i + 1] - sentences[i] + 1) ** 2
+    scores = np.full(size, -np.inf)
     begin = 0
-    for i in range(sides.size):
-        for m in range(1, sides[i]):
+    for i in range(sentences.size - 1):
+        side = sentences[i + 1] - sentences[i] + 1
+        for m in range(1, side):
             t = sentences[i] + m - 1
             for e in range(cuts[t], cuts[t + 1]):
-                scores[begin + heads[e] * sides[i] + m] = theta[e]
-        begin += sides[i] ** 2
+                scores[begin + heads[e] * side + m] = theta[e]
+        begin += side**2
     return scores
 
 
@@ -95,20 +101,36 @@ def prune(
 
 
 @njit(cache=True, nogil=True)
+def _next(column, keep, m):
+    """The most probable head of word m that is not kept yet, the first of equals."""
+    best, found = -1.0, 0
+    for h in range(column.size):
+        if h != m and not keep[h] and column[h] > best:
+            best, found = column[h], h
+    return found
+
+
+@njit(cache=True, nogil=True)
 def _probable(mu, best, sentences, limit, ratio):
-    lengths = np.diff(sentences)
-    cuts = np.zeros(best.size + 1, np.int64)
-    heads = np.empty((lengths * np.minimum(lengths, limit + 1)).sum(), np.int32)
-    keep = np.empty(lengths.max() + 1, np.bool_)
+    room, longest = 0, 0
+    for i in range(sentences.size - 1):
+        n = sentences[i + 1] - sentences[i]
+        room, longest = room + n * min(n, limit + 1), max(longest, n)
+    cuts, heads = np.zeros(best.size + 1, np.int64), np.empty(room, np.int32)
+    keep = np.empty(longest + 1, np.bool_)
     begin = size = t = 0
-    for n in lengths:
+    for i in range(sentences.size - 1):
+        n = sentences[i + 1] - sentences[i]
         for m in range(1, n + 1):
-            column = mu[begin + m : begin + (n + 1) ** 2 : n + 1].copy()
-            column[m] = -1.0
-            order = np.argsort(-column)
+            column = mu[begin + m : begin + (n + 1) ** 2 : n + 1]
             keep[: n + 1] = False
-            for r in range(min(limit, n)):
-                keep[order[r]] = column[order[r]] >= ratio * column[order[0]]
+            most = -1.0
+            for _ in range(min(limit, n)):
+                h = _next(column, keep, m)
+                most = max(most, column[h])
+                if column[h] < ratio * most:
+                    break
+                keep[h] = True
             keep[best[t]] = True
             for h in range(n + 1):
                 if keep[h]:

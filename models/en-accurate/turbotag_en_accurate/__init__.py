@@ -1,0 +1,1 @@
+"""An accurate parser of English for turbotag: `turbotag predict en-accurate`."""

@@ -1,0 +1,1 @@
+"""Models of Slovene for turbotag: `turbotag predict sl`."""
