@@ -93,8 +93,7 @@ def recased(sentence: str, change: Callable[[str], str]) -> str:
 class Whole:
     """A pipeline from one treebank. what: the language; corpus: its folder, with train, test and
     maybe dev; most: bytes that it may have; options: of `--task pipeline`, given the data folder;
-    recipes: of its stages; entities: with those of several English corpora; only: the one stage
-    that is kept, where the others are those of another pipeline."""
+    recipes: of its stages; entities: with those of several English corpora."""
 
     what: str
     credits: list[str]
@@ -103,7 +102,6 @@ class Whole:
     options: Callable[[Path], dict[str, Any]]
     recipes: dict[str, dict[str, Any]]
     entities: bool = False
-    only: str = ""
 
 
 WHAT = {
@@ -115,10 +113,6 @@ WHAT = {
     "parse": "dependency trees of {}, from predicted columns",
     "ner": "persons, organisations and places in {}",
 }
-ENGLISH: dict[str, dict[str, Any]] = {
-    "upos": {"C": 1.0, "order": 2, "drop": 0.018},
-    "xpos": {"C": 0.6, "drop": 0.024},
-}
 WHOLE = {
     "en": Whole(
         "English",
@@ -126,19 +120,12 @@ WHOLE = {
         "ewt",
         25_000_000,
         lambda data: resources(data) | {"stages": ("tokenize", *COLUMNS, "parse")},
-        ENGLISH | {"parse": {"drop": 0.0265, "gazetteers": {}}},
+        {
+            "upos": {"C": 1.0, "order": 2, "drop": 0.018},
+            "xpos": {"C": 0.6, "drop": 0.024},
+            "parse": {"drop": 0.0265, "gazetteers": {}},
+        },
         entities=True,
-    ),
-    "en-accurate": Whole(
-        "English",
-        [EWT, LISTS, GLOVE],
-        "ewt",
-        16_000_000,
-        lambda data: (
-            resources(data) | {"stages": (*COLUMNS, "parse"), "parts": ("cs", "gp"), "heads": 4}
-        ),
-        ENGLISH | {"parse": {"drop": 0.01, "gazetteers": {}}},
-        only="parse",
     ),
     "pt": Whole(
         "Portuguese",
@@ -173,7 +160,7 @@ ENTITY_FILES = {"ner": "train.iob2", "ner_dev": "dev.iob2"}
 
 
 def folder_of(name: str) -> Path:
-    return SHIPPED if name == "en" else PACKAGES / name / f"turbotag_{name.replace('-', '_')}"
+    return SHIPPED if name == "en" else PACKAGES / name / f"turbotag_{name}"
 
 
 def annotated(stages: list[Any], path: str) -> bytes:
@@ -244,14 +231,10 @@ def make(name: str, data: Path, folder: Path) -> None:
                 model.header["scores"] = model.header.get("scores", {}) | said
     if recipe.entities:
         stages["ner"] = english_entities(data, command)
-    if recipe.only:
-        out = folder / f"{name}-{recipe.only}.model"
-        stages[recipe.only].save(str(out))
-    else:
-        credits = {c for model in stages.values() for c in model.header["card"]["credits"]}
-        what = f"whole analysis of {recipe.what}"
-        header["card"] = {"what": what, "credits": sorted(credits)}
-        save_bundle(str(out), stages, header)
+    credits = {c for model in stages.values() for c in model.header["card"]["credits"]}
+    what = f"whole analysis of {recipe.what}"
+    header["card"] = {"what": what, "credits": sorted(credits)}
+    save_bundle(str(out), stages, header)
     size = out.stat().st_size
     print(f"{out.name}: {size / 1e6:.2f} MB", flush=True)
     if size > recipe.most:

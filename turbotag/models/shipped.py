@@ -18,13 +18,7 @@ from turbotag.storage import store
 
 SHIPPED = Path(turbotag.__file__).parent / "pretrained"
 GROUP = "turbotag.models"  # of entry points; each is a package that holds model files
-OTHERS = {  # pipelines of stages that several files have
-    "en-pos": ("en-upos", "en-xpos"),
-    "en-accurate": (
-        *("en-tokenize", "en-upos", "en-xpos", "en-feats", "en-lemma"),
-        *("en-accurate-parse", "en-ner"),
-    ),
-}
+OTHERS = {"en-pos": ("en-upos", "en-xpos")}  # pipelines of some stages of others
 
 
 @cache

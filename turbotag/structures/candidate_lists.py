@@ -203,6 +203,14 @@ def _least_of_best(row, best):
 
 
 @njit(cache=True, nogil=True)
+def _grown(array, size):
+    out = np.empty(size, np.int32)
+    for i in range(array.size):
+        out[i] = array[i]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _insert(found, begin, end, p):
     """Put p into found[begin:end], which is in order, and has room for one more."""
     while end > begin and found[end - 1] > p:
@@ -234,9 +242,7 @@ def _likely(
             row, word = u[t], sentences[i] + t
             floor = max(row.max() - margin, _least_of_best(row, best))
             if n + K > out.size:
-                grown = np.empty(2 * out.size + K, np.int32)
-                grown[:n] = out[:n]
-                out = grown
+                out = _grown(out, 2 * out.size + K)
             begin, room = n, most
             for k in range(K):
                 if (row[k] >= floor and room > 0) or k == gold[word]:

@@ -1,1 +1,0 @@
-"""An accurate parser of English for turbotag: `turbotag predict en-accurate`."""
