@@ -11,10 +11,12 @@ OUT    := build-demo
 help:  ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+LANGUAGES := $(patsubst %,./%,$(wildcard models/*))  # packages of models beside the English ones
+
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -e '.[dev]' $(addprefix -e ,$(LANGUAGES))
 	touch $@
 
 # Analyse a text with the shipped models and draw it; train taggers and a parser on the embedded
@@ -66,7 +68,7 @@ lint: $(VENV)/.installed  ## ruff (lint and format) and mypy
 wheel: $(VENV)/.installed  ## build the wheel and test it in an empty environment
 	rm -rf build dist && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(PYTHON) -m venv dist/env
-	dist/env/bin/python -m pip install --quiet dist/*.whl pytest hypothesis
+	dist/env/bin/python -m pip install --quiet dist/*.whl $(LANGUAGES) pytest hypothesis
 	rm -rf dist/check && mkdir dist/check && cp -r tests data dist/check
 	cd dist/check && ../env/bin/python -m pytest -q tests/cli tests/test_api.py tests/models/test_pipeline.py
 	ls -l dist/*.whl
@@ -78,7 +80,7 @@ lowest: $(VENV)/.installed  ## run the tests with the oldest dependencies that a
 	dist/lowest/bin/python -m pip install --quiet $$($(BIN)/python scripts/lowest.py pins) \
 	    pytest hypothesis
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/lowest/wheel .
-	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl
+	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl $(LANGUAGES)
 	mkdir dist/lowest/check && cp -r tests data scripts dist/lowest/check
 	dist/lowest/bin/python scripts/lowest.py test --folder dist/lowest/check
 
@@ -88,8 +90,8 @@ docs: $(VENV)/.installed  ## the Python reference from the docstrings, and all p
 	$(BIN)/python scripts/reference.py
 	$(BIN)/mkdocs build --strict
 
-# Train the shipped models (about ten minutes): turbotag/pretrained.
-models: $(VENV)/.installed  ## train the shipped models (ten minutes)
+# Train the shipped models: turbotag/pretrained, models/.
+models: $(VENV)/.installed  ## train the shipped models (forty minutes)
 	$(BIN)/python scripts/make_models.py --data "$(DATA)"
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,

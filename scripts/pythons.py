@@ -49,7 +49,9 @@ def test(version: str, python: str, arguments: list[str]) -> bool:
     own = folder / "bin" / "python"
     if not own.exists():
         subprocess.run([python, "-m", "venv", folder], check=True)
-    subprocess.run([own, "-m", "pip", "install", "--quiet", "-e", f"{ROOT}[dev]"], check=True)
+    languages = [each for path in sorted((ROOT / "models").iterdir()) for each in ("-e", str(path))]
+    install = [own, "-m", "pip", "install", "--quiet", "-e", f"{ROOT}[dev]"]
+    subprocess.run([*install, *languages], check=True)
     return subprocess.run([own, "-m", "pytest", *arguments], cwd=ROOT).returncode == 0
 
 
