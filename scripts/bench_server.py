@@ -218,10 +218,28 @@ def hostile(setting: Setting) -> str:
             f"{time.perf_counter() - began:.2f}",
         ]
     )
+    rows.append(_slow(server, setting.pick(20, 300)))
     memory, code = server.megabytes(), server.stop()
     assert code == 143
     rest = f"\n\nThe server had {memory:.0f} MB at the end, and ended with code {code} on SIGTERM."
     return table(["sent", "status", "answer", "seconds"], rows) + rest
+
+
+def _slow(server: Server, n: int) -> list[object]:
+    """Clients that send half of their headers and wait; meanwhile another one is answered."""
+    began = time.perf_counter()
+    waiting = [socket.create_connection(("127.0.0.1", server.port), 60) for _ in range(n)]
+    for each in waiting:
+        each.sendall(b"POST /api/annotate HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+    status, _ = server.post("/api/annotate", b'{"text": "Ada sings."}')
+    assert status == 200
+    answers = [each.recv(4096) for each in waiting]
+    assert all(answer.startswith(b"HTTP/1.1 408") for answer in answers)
+    for each in waiting:
+        each.close()
+    what = f"half of the headers by {n} clients who wait; another one is answered meanwhile"
+    told = answers[0].rsplit(b"\n\r\n", 1)[-1].decode().strip()
+    return [what, 408, told, f"{time.perf_counter() - began:.2f}"]
 
 
 def restarts(setting: Setting) -> str:

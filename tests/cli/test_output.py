@@ -2,7 +2,13 @@
 
 import json
 import os
+import pty
+import select
+import shutil
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +177,71 @@ def test_scripts_of_completion(shell):
     if shell == "bash":
         checked = subprocess.run(["bash", "-n"], input=done.stdout, text=True, capture_output=True)
         assert checked.returncode == 0, checked.stderr
+
+
+@pytest.fixture
+def script(request, tmp_path):
+    """The script of completion for a shell, which must be installed, in a file."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"there is no {request.param}")
+    path = tmp_path / "completion"
+    path.write_text(run("completion", request.param).stdout)
+    return path
+
+
+# the command itself, as the shells call it
+PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("script", ["bash"], indirect=True)
+def test_bash_completes(script):
+    asked = f"""source {script}; compopt() {{ :; }}  # which bash has while it completes
+        COMP_WORDS=(turbotag predict en-pa); COMP_CWORD=2
+        _turbotag_completion turbotag; echo "${{COMPREPLY[@]}}" """
+    done = subprocess.run(
+        ["bash", "-c", asked], env=os.environ | {"PATH": PATH}, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["en-parse"], done.stderr
+
+
+@pytest.mark.parametrize("script", ["fish"], indirect=True)
+def test_fish_completes(script, tmp_path):
+    asked = f'source {script}; complete -C "turbotag predict en-pa"; complete -C "turbotag insp"'
+    done = subprocess.run(
+        ["fish", "-c", asked],
+        env=os.environ | {"PATH": PATH, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["en-parse", "inspect"]
+
+
+@pytest.mark.parametrize("script", ["zsh"], indirect=True)
+def test_zsh_completes(script, tmp_path):
+    """On a terminal: a tab behind en-pa puts in the rest of the name."""
+    mine, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"],
+        env=os.environ | {"PATH": PATH, "HOME": str(tmp_path), "TERM": "dumb", "PS1": "ready> "},
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    try:
+        setup = f"autoload -U compinit; compinit -u -D; source {script}; echo a''b\n"
+        os.write(mine, setup.encode())
+        assert "ab" in seen(mine, "ab\r")
+        os.write(mine, b"echo turbotag predict en-pars; turbotag predict en-pa\t")
+        assert "predict en-parse" in seen(mine, "predict en-parse")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(mine)
+        os.close(theirs)
+
+
+def seen(terminal, wanted):
+    """What a terminal shows until it has `wanted`, or for a minute."""
+    shown, until = "", time.monotonic() + 60
+    while wanted not in shown and time.monotonic() < until:
+        if select.select([terminal], [], [], 1.0)[0]:
+            shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown

@@ -393,6 +393,15 @@ def heaviest(*arguments):
     return lines[0], [(float(w), name) for w, name in (x.split(maxsplit=1) for x in lines[1:])]
 
 
+def test_a_label_of_a_pipeline():
+    """Only the models that have it are shown, and of them only this label."""
+    done = run("inspect", "en", "--label", "nsubj", "--top", 7, "--data", DEMO / "dev.conllu")
+    lines = [line for line in done.stdout.splitlines() if line]
+    assert lines[:2] == ["== en-parse ==", "nsubj"]
+    assert len(lines) == 9
+    assert all(float(line.split()[0]) for line in lines[2:])
+
+
 def test_the_features_of_a_parser(tmp_path):
     """Those of a label are not those of arcs; without a file there are no names to show."""
     data = DEMO / "dev.conllu"

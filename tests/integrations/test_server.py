@@ -1,5 +1,6 @@
 """The server as programs use it: its JSON, UDPipe's verbs, limits, bad input, how it ends."""
 
+import asyncio
 import contextlib
 import email.mime.multipart
 import email.mime.nonmultipart
@@ -27,8 +28,9 @@ from turbotag.corpus.reader import from_bytes
 from turbotag.integrations.service import pieces
 
 pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-from turbotag.integrations.server import _bind
+uvicorn = pytest.importorskip("uvicorn")
+from turbotag.integrations import connections  # noqa: E402
+from turbotag.integrations.server import _bind  # noqa: E402
 
 TEXT = "Ada flew to Oslo. She didn't like it."
 
@@ -316,6 +318,61 @@ def test_closed_connections(server):
         client.sendall(head + b"Content-Length: 99999999999\r\n\r\n" + b" " * 100)
         assert b" 413 " in client.recv(1 << 16)  # nobody waits for 100 GB
     assert server.post("/api/annotate", {"text": TEXT})[0] == 200
+
+
+@pytest.fixture
+def impatient():
+    """The port of a server that waits half a second for headers."""
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await receive()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"here"})
+
+    class Quick(connections.Connection):
+        patience = 0.5
+
+    bound = socket.create_server(("127.0.0.1", 0))
+    settings = uvicorn.Config(app, http=Quick, lifespan="off", log_level="error")
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([bound])))
+    thread.start()
+    yield bound.getsockname()[1]
+    server.should_exit = True
+    thread.join(30)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: "])
+@pytest.mark.parametrize("kept", [False, True])
+def test_half_of_the_headers_is_not_waited_for_for_ever(impatient, sent, kept):
+    """Neither on a new connection nor on one that is kept, even if single bytes go on coming."""
+    whole = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", impatient), 30) as one:
+        if kept:
+            one.sendall(whole)
+            assert b"200 OK" in one.recv(4096)
+            one.sendall(sent or b"G")
+        elif sent:
+            one.sendall(sent)
+        answer = b""
+        one.settimeout(0.1)
+        for _ in range(100):
+            with contextlib.suppress(TimeoutError):
+                data = one.recv(4096)
+                answer += data
+                if not data:
+                    break
+            with contextlib.suppress(OSError):
+                one.sendall(b"y" if sent else b"")
+        else:
+            raise AssertionError("the connection is still open")
+    if not kept or sent:
+        assert b"408" in answer
+        assert b"did not arrive in time" in answer
+    with socket.create_connection(("127.0.0.1", impatient), 30) as other:
+        other.sendall(whole)
+        assert b"200 OK" in other.recv(4096)
 
 
 def test_time_and_concurrency_are_limited(small):

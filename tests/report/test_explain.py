@@ -12,6 +12,8 @@ import turbotag
 from tests.cli.processes import DEMO, one_sentence, run
 from turbotag.corpus.reader import read
 from turbotag.errors import ArgumentError, UsageError
+from turbotag.models.lemmas import Lemmatizer
+from turbotag.models.pipeline import pipeline
 from turbotag.report.explain import explain
 from turbotag.report.explanation import summary
 from turbotag.structures import parts, pruning
@@ -311,3 +313,22 @@ def test_no_other_choice(tmp_path):
         done = run("explain", model, *more, stdin="a\nb\n")
         told = "there is no other choice to compare with\n"
         assert (done.returncode, done.stdout, done.stderr) == (0, "", told)
+
+
+def test_lemmas_are_made_of_the_words_that_are_asked_for(monkeypatch):
+    """Not of all words of a long sentence by all scripts."""
+    asked = []
+    lemmas = Lemmatizer.lemmas
+
+    def counted(self, pairs):
+        pairs = list(pairs)
+        asked.append({form for form, _ in pairs if len(pairs) > 100})
+        return lemmas(self, pairs)
+
+    monkeypatch.setattr(Lemmatizer, "lemmas", counted)
+    rows = (
+        f"{n}\t{word}" + "\t_" * 8 for n, word in enumerate(["Ada", "blorped", "wide", "seas"], 1)
+    )
+    block = read(("\n".join(rows) + "\n\n").encode(), "conllu")
+    assert "lemma" in {e.of for e in explain(pipeline("en"), block, 0, [2])}
+    assert {form for forms in asked for form in forms} == {"blorped"}

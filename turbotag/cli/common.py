@@ -34,7 +34,8 @@ class ModelName(click.ParamType):
 
         known = sorted({*pipelines(), *shipped()})
         found = [CompletionItem(name) for name in known if name.startswith(incomplete)]
-        return [*found, CompletionItem(incomplete, type="file")]
+        # files first: click's script for bash forgets what came before them
+        return [CompletionItem(incomplete, type="file"), *found]
 
 
 MODEL = ModelName()

@@ -40,7 +40,8 @@ def command(
 ) -> None:
     """Show MODEL, a file or a shipped model: its card, labels, transitions and heaviest features.
 
-    The features of a parser are those of arcs, or with --label those of the labels of arcs.
+    The features of a parser are those of arcs, or with --label those of the labels of arcs. Of a
+    pipeline, --label shows what the models that have this label say for and against it.
 
     \b
     turbotag inspect ner.model --label B-PER --top 20
@@ -61,17 +62,18 @@ def command(
     if label is not None and not any(label in each.labels for each in models.values()):
         known = ", ".join(dict.fromkeys(x for each in models.values() for x in each.labels))
         raise UsageError(f"unknown label {label!r}; the model has {known}")
-    for n, (name, each) in enumerate(models.items()):
+    having = {name: m for name, m in models.items() if label is None or label in m.labels}
+    for n, (name, each) in enumerate(having.items()):
+        features = "" if show_templates else features_text(each, label, top, data)
         if len(models) > 1:
             click.echo(("\n" if n else "") + f"== {name} ==")
         if show_templates:
             texts = each.header["templates"]
             click.echo((texts if isinstance(texts, str) else texts["arc"]).rstrip())
             continue
-        wanted = label in (None, *each.labels)
-        features = features_text(each, label, top, data) if wanted else ""
-        click.echo(model_card(each))
-        if inside(each):
-            click.echo(inside(each))
+        if label is None or len(models) == 1:
+            click.echo(model_card(each))
+            if inside(each):
+                click.echo(inside(each))
         if features:
             click.echo(features)

@@ -317,6 +317,8 @@ def run(models: list[str], host: str, port: int, limits: Limits, log: Log = say)
     """Serve models until the process is told to end; what is being worked on is finished first."""
     import uvicorn
 
+    from turbotag.integrations.connections import Connection
+
     service = Service.load(models)
     service.warm()
     bound = _bind(host, port)
@@ -325,6 +327,7 @@ def run(models: list[str], host: str, port: int, limits: Limits, log: Log = say)
     log(f"serving {', '.join(service.models)} at http://{shown} (Ctrl-C ends)")
     settings = uvicorn.Config(
         app(service, limits, log),
+        http=Connection,
         log_level="error",
         access_log=False,
         lifespan="on",

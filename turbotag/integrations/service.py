@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +135,8 @@ class Service:
         deadline.check()
         out = []
         for e in explain(found, block, 0, [word], against):
-            shown = e.as_dict() | {"features": e.as_dict()["features"][: max(top, 0)]}
             rest = e.features[max(top, 0) :]
+            shown = replace(e, features=e.features[: max(top, 0)]).as_dict()
             shown["rest"] = {"features": len(rest), "weight": sum(f.weight for f in rest)}
             out.append(shown)
         return {"model": name, "explanations": out}

@@ -274,12 +274,17 @@ class Parser(Stored):
         return found
 
     def other_tree(
-        self, matrix: np.ndarray, scanner: Scanner, m: int, heads: np.ndarray
+        self,
+        matrix: np.ndarray,
+        scanner: Scanner,
+        candidates: Candidates,
+        m: int,
+        heads: np.ndarray,
     ) -> np.ndarray | None:
         """(n,) the tree that the parser gives if the head of word m must be among `heads`, a mask
-        (n+1,); None if there is no such tree. If the pruner left none of these heads, the best one
-        by its own scores becomes a candidate."""
-        found = _limited(self.candidates(matrix, scanner), m, heads)
+        (n+1,); None if there is no such tree. If the pruner left none of these heads among
+        the candidates of the sentence, the best one by its own scores becomes one."""
+        found = _limited(candidates, m, heads)
         if not self._has_tree(found):
             every = _limited(pruning.full(matrix.shape[0]), m, heads)
             if "prune" not in self.tables or not self._has_tree(every):

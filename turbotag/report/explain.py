@@ -50,14 +50,15 @@ def explain(
         for stage, extractor, seen in _stages(model, one)
         for e in _explainers(stage, extractor, seen)
     ]
-    known = dict.fromkeys(value for e in explainers for value in e.values)
-    if against is not None and against not in known:
-        raise UsageError(f"nothing here can be {against!r}{did_you_mean(against, known)}")
+    if against is not None:
+        known = dict.fromkeys(v for e in explainers for word in wanted for v in e.values(word - 1))
+        if against not in known:
+            raise UsageError(f"nothing here can be {against!r}{did_you_mean(against, known)}")
     return [
         found
         for word in wanted
         for e in explainers
-        if against is None or against in e.values
+        if against is None or against in e.values(word - 1)
         for found in e.explain(word - 1, against)
     ]
 

@@ -11,7 +11,7 @@ from turbotag.features.extract import Extractor
 from turbotag.models.lemmas import Lemmatizer
 from turbotag.models.prediction import tag_name
 from turbotag.models.tagger import Tagger
-from turbotag.report.explainer import Explainer, Item, difference, forms_of
+from turbotag.report.explainer import Explainer, Item, difference
 from turbotag.report.explanation import Explanation
 
 MERGED = str.maketrans("SE", "BI")  # prefixes of IOBES that IOB2 writes as others
@@ -21,18 +21,22 @@ class Tags(Explainer):
     """Tags: two sequences differ in features of words and in pairs (and triples) of tags."""
 
     def __init__(self, tagger: Tagger, extractor: Extractor, block: Block):
-        self.written = _written(tagger, forms_of(block))
-        known = dict.fromkeys(value for values in self.written for value in values)
-        super().__init__(tag_name(tagger), list(known), block)
+        super().__init__(tag_name(tagger), _labels(tagger), block)
         self.tagger, self.extractor, self.block = tagger, extractor, block
         self.scores = tagger.scores(block, extractor)
         self.best = tagger.viterbi(self.scores, block.sentences)
         self.posterior = tagger.posterior(self.scores, block.sentences)
         self.found = extractor.occurrences(block)
 
+    def values(self, t: int) -> list[str]:
+        """Each label as it is written at word t: scripts as the lemmas that they make of it."""
+        if not isinstance(self.tagger, Lemmatizer):
+            return self.known
+        return self.tagger.lemmas((self.forms[t], script) for script in self.known)
+
     def explain(self, t: int, against: str | None) -> Iterator[Explanation]:
-        written = np.array(self.written[t])
-        mine = self.written[t][self.best[t]]
+        values = self.values(t)
+        written, mine = np.array(values), values[self.best[t]]
         self._same(mine, against, t)
         allowed = written != mine if against is None else written == against
         other = self.tagger.best_with(self.scores, t, allowed)
@@ -40,7 +44,7 @@ class Tags(Explainer):
             return
         # Of labels that are written alike the most probable counts, as in `predict --marginals`.
         chances: dict[str, float] = {}
-        for value, chance in zip(self.written[t], self.posterior[t].tolist(), strict=True):
+        for value, chance in zip(values, self.posterior[t].tolist(), strict=True):
             chances[value] = max(chance, chances.get(value, 0.0))
         chances[mine] = float(self.posterior[t, self.best[t]])
         found = [*self._words(other), *difference(self._tags(self.best), self._tags(other))]
@@ -78,12 +82,9 @@ class Tags(Explainer):
                 yield (words, name), name, words, float(weights[tuple(at)])
 
 
-def _written(tagger: Tagger, forms: list[str]) -> list[list[str]]:
-    """Each label as it is written at each word: scripts are written as the lemma that they make of
-    the word, and an IOB2 file has fewer tags than an IOBES model has labels."""
+def _labels(tagger: Tagger) -> list[str]:
+    """The labels as they are written: IOB2 files have fewer tags than IOBES models have labels."""
     labels = tagger.labels
-    if isinstance(tagger, Lemmatizer):
-        return [tagger.lemmas((form, script) for script in labels) for form in forms]
     if (tagger.header["scheme"], tagger.header["file_scheme"]) == ("iobes", "iob2"):
-        labels = [x[:1].translate(MERGED) + x[1:] if x[1:2] == "-" else x for x in labels]
-    return [labels] * len(forms)
+        return [x[:1].translate(MERGED) + x[1:] if x[1:2] == "-" else x for x in labels]
+    return labels

@@ -30,7 +30,8 @@ class _Trees(Explainer):
     ):
         super().__init__("head", [str(h) for h in range(block.n_tokens + 1)], block)
         self.parser, self.scanner, self.matrix, self.named = parser, scanner, matrix, named
-        self.best = parser.scored(matrix, scanner).decode("viterbi")[0]
+        self.candidates = parser.candidates(matrix, scanner)
+        self.best = parser.scored(matrix, scanner, self.candidates).decode("viterbi")[0]
         self.probabilities = parser.arc_probabilities(matrix, scanner)
         self.namer = Namer(scanner.stage["arc"], scanner.words)
         self.part_namers = {k: PartNamer(x, scanner.words) for k, x in scanner.parts.items()}
@@ -43,7 +44,7 @@ class _Trees(Explainer):
             allowed[:] = False
             allowed[int(against)] = True
         allowed[[mine, t + 1]] = False
-        other = self.parser.other_tree(self.matrix, self.scanner, t + 1, allowed)
+        other = self.parser.other_tree(self.matrix, self.scanner, self.candidates, t + 1, allowed)
         if other is None:
             return
         ours, theirs = self._parts(self.best), self._parts(other)
@@ -110,13 +111,13 @@ class _Classes(Explainer):
         self.probabilities = parser.label_probabilities(self.scores, parser.label_confidence)
 
     def explain(self, t: int, against: str | None) -> Iterator[Explanation]:
-        mine = self.values[self.best[t]]
+        mine = self.known[self.best[t]]
         self._same(mine, against, t)
-        if len(self.values) == 1:
+        if len(self.known) == 1:
             return
         scores = self.scores[t].copy()
         scores[self.best[t]] = -np.inf
-        other = int(scores.argmax()) if against is None else self.values.index(against)
+        other = int(scores.argmax()) if against is None else self.known.index(against)
         head = 0 if self.heads is None else int(self.heads[t])
         named = self.namer.features(self.matrix, self.named, head, t + 1, self.heads)
         rows = self.classes.table.lookup(np.array([key for key, _ in named], np.uint64))
@@ -126,9 +127,9 @@ class _Classes(Explainer):
             if row >= 0:
                 weights = self.classes.row(row).astype(np.float64)
                 found.append((name, at, float(weights[self.best[t]] - weights[other])))
-        chances = dict(zip(self.values, self.probabilities[t].tolist(), strict=True))
-        strings = [self.values[k] for k in self.best.tolist()]
-        others = [*strings[:t], self.values[other], *strings[t + 1 :]]
+        chances = dict(zip(self.known, self.probabilities[t].tolist(), strict=True))
+        strings = [self.known[k] for k in self.best.tolist()]
+        others = [*strings[:t], self.known[other], *strings[t + 1 :]]
         yield self._made(t, strings, others, [f for f in found if f[2]], chances)
 
 

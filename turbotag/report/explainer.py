@@ -48,7 +48,11 @@ class Explainer:
 
     def __init__(self, of: str, known: list[str], block: Block):
         """known: the values to decide between."""
-        self.of, self.values, self.forms = of, known, forms_of(block)
+        self.of, self.known, self.forms = of, known, forms_of(block)
+
+    def values(self, t: int) -> list[str]:
+        """The values to decide between at word t, counted from 0."""
+        return self.known
 
     def explain(self, t: int, against: str | None) -> Iterator[Explanation]:
         """The explanation of word t, counted from 0; none if there is no other structure."""
