@@ -111,6 +111,16 @@ def test_models_health_and_description(server):
             assert status in (200, 400), path
     _, answer = server.post("/api/annotate", {"text": TEXT, "draw": True})
     schema = described["paths"]["/api/annotate"]["post"]["responses"]["200"]["content"]
+    sentence = schema["application/json"]["schema"]["properties"]["sentences"]["items"]
+    told = sentence["properties"]
+    for found in answer["sentences"]:  # nothing is answered that is not described
+        assert found.keys() <= told.keys()
+        for token in found["tokens"]:
+            assert token.keys() <= told["tokens"]["items"]["properties"].keys()
+    assert any("multiwords" in found for found in answer["sentences"])
+    assert {"400", "408", "413", "503"} <= described["paths"]["/process"]["post"][
+        "responses"
+    ].keys()
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.validate(answer, schema["application/json"]["schema"])
     _, why = server.post("/api/explain", {"conllu": answer["sentences"][0]["conllu"], "word": 1})

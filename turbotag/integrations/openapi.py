@@ -25,9 +25,10 @@ TOKEN = thing(
         "text": TEXT,
         "start": WHOLE | {"description": "where it stands in the text, in characters"},
         "end": WHOLE,
-        **dict.fromkeys(("lemma", "upos", "xpos", "feats", "label", "ner"), TEXT),
+        **dict.fromkeys(("lemma", "upos", "xpos", "feats", "label", "ner", "chunk"), TEXT),
         "head": WHOLE | {"description": "the id of its head, 0 for the root"},
         "probabilities": {"type": "object", "additionalProperties": NUMBER},
+        "misc": {"type": "object", "description": "what else the column MISC of CoNLL-U has"},
     },
     "id",
     "text",
@@ -46,8 +47,10 @@ ENTITY = thing(
 )
 SENTENCE = thing(
     {
+        "sent_id": TEXT,
         "text": TEXT,
         "tokens": listed(TOKEN),
+        "multiwords": listed(thing({"first": WHOLE, "last": WHOLE, "text": TEXT})),
         "entities": listed(ENTITY),
         "conllu": TEXT | {"description": "the sentence as CoNLL-U, for /api/explain"},
         "svg": TEXT | {"description": "a picture, if draw is true"},
@@ -100,6 +103,7 @@ def description(size: int, seconds: float) -> dict[str, Any]:
     """The document; size and seconds: the limits of a request."""
     errors = {
         "400": "what was sent cannot be used",
+        "408": "the request did not arrive in time",
         "413": f"the request is larger than {size:,} bytes",
         "503": f"too many requests wait, or this one took longer than {seconds:g} s",
     }
@@ -108,6 +112,11 @@ def description(size: int, seconds: float) -> dict[str, Any]:
             "description": told,
             "content": {"application/json": {"schema": thing({"error": TEXT}, "error")}},
         }
+        for code, told in errors.items()
+    }
+
+    as_text = {
+        code: {"description": told, "content": {"text/plain": {"schema": TEXT}}}
         for code, told in errors.items()
     }
 
@@ -147,7 +156,7 @@ def description(size: int, seconds: float) -> dict[str, Any]:
     result = thing({"model": TEXT, "acknowledgements": listed(TEXT), "result": TEXT}, "result")
     form = {"schema": thing(dict.fromkeys(process, TEXT), "data")}
     forms = {"multipart/form-data": form, "application/x-www-form-urlencoded": form}
-    as_udpipe = {"summary": "as UDPipe's REST service", "responses": answer(result)}
+    as_udpipe = {"summary": "as UDPipe's REST service", "responses": answer(result) | as_text}
     named = thing({"models": {"type": "object"}, "default_model": TEXT})
     return {
         "openapi": "3.1.0",
@@ -177,7 +186,10 @@ def description(size: int, seconds: float) -> dict[str, Any]:
                     "responses": answer(thing({"version": TEXT, "running": WHOLE})),
                 }
             },
-            "/models": {"get": {"summary": "as UDPipe's REST service", "responses": answer(named)}},
+            "/models": {
+                verb: {"summary": "as UDPipe's REST service", "responses": answer(named)}
+                for verb in ("get", "post")
+            },
             "/process": {
                 "get": as_udpipe | {"parameters": parameters},
                 "post": as_udpipe | {"requestBody": {"required": True, "content": forms}},
