@@ -140,7 +140,11 @@ WHOLE = {
         [SSJ],
         "slovene",
         25_000_000,
-        lambda data: {"parts": ("cs", "gp"), "heads": 4},
+        lambda data: {
+            "stages": ("tokenize", *COLUMNS, "parse"),
+            "parts": ("cs", "gp"),
+            "heads": 4,
+        },
         {},
     ),
 }
