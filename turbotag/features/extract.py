@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -83,7 +84,7 @@ class Extractor:
         self._attribute_keys = np.zeros(0, np.uint64)
         self._attribute_values = np.zeros(0, np.float32)
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """Columns of the file that the templates read."""
         names = {c for c, _ in self.sources if c not in FLAGS and not kind_of(c)}
