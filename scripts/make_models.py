@@ -183,15 +183,18 @@ def english_entities(data: Path, command: str) -> Any:
     said = f"{held_out}, by a model without it"
     model.set_calibration(calibrated(second, str(data / held_out), ANY, said, print))
     model.header["data"]["name"] = ENTITIES
-    test = str(data / "uner-ewt" / "test.iob2")
-    scores = {
-        "test": model.compare(test, ANY).score.as_dict(),
-        "test, strict": model.compare(test, ANY, strict=True).score.as_dict(),
-    }
-    print(f"entities: {scores}", flush=True)
-    model.header["scores"] = model.header.get("scores", {}) | scores
+    score_entities(model, data / "uner-ewt" / "test.iob2")
     card(model, "ner", "English", [UNER, EWT, BTC, LISTS, GLOVE])
     return model
+
+
+def score_entities(model: Any, test: Path) -> None:
+    scores = {
+        "test": model.compare(str(test), ANY).score.as_dict(),
+        "test, strict": model.compare(str(test), ANY, strict=True).score.as_dict(),
+    }
+    print({name: round(100 * score["f1"], 2) for name, score in scores.items()}, flush=True)
+    model.header["scores"] = model.header.get("scores", {}) | scores
 
 
 def card(model: Any, stage: str, language: str, credits: list[str]) -> None:
@@ -235,6 +238,8 @@ def make(name: str, data: Path, folder: Path) -> None:
                 model.header["scores"] = model.header.get("scores", {}) | said
     if recipe.entities:
         stages["ner"] = english_entities(data, command)
+    elif options.ner:
+        score_entities(stages["ner"], Path(str(options.ner)).parent / "test.iob2")
     credits = {c for model in stages.values() for c in model.header["card"]["credits"]}
     what = f"whole analysis of {recipe.what}"
     header["card"] = {"what": what, "credits": sorted(credits)}

@@ -59,6 +59,10 @@ ALLOWED = {
         "integrations/server.py",
         "asyncio",
     ): "`turbotag serve` answers requests",
+    (
+        "integrations/connections.py",
+        "asyncio",
+    ): "`turbotag serve` ends connections that say nothing",
     ("integrations/server.py", "socket"): "`turbotag serve` listens where it is told to",
     ("integrations/forms.py", "urllib"): "urllib.parse: reads the fields of a request",
 }

@@ -279,8 +279,10 @@ def test_command():
     assert done.returncode == 0, done.stderr
     assert "ner of 4 Oslo: B-LOC" in done.stdout
     assert "head of 4 Oslo: 2 flew" in done.stdout
-    listed = run("explain", "en", "--sentence", 2, stdin=text)
-    assert len(listed.stdout.splitlines()) == 1 + 8 * 4
+    listed = run("explain", "en", "--sentence", 2, stdin=text).stdout.splitlines()
+    found = json.loads(run("explain", "en", "--sentence", 2, "--json", stdin=text).stdout)
+    assert len(listed) == 1 + len(found)
+    assert {e["word"] for e in found} == {1, 2, 3, 4, 5}
     found = json.loads(run("explain", "en", "--word", 2, "--json", stdin=text).stdout)
     assert {e["of"] for e in found} == {
         *("upos", "xpos", "feats", "lemma", "supertag", "head", "label", "ner")
