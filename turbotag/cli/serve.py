@@ -63,7 +63,7 @@ def command(
 
     \b
     turbotag serve en                     # then open http://127.0.0.1:8000
-    turbotag serve en sl-parse my.model --port 8080
+    turbotag serve en pt my.model --port 8080
     curl --data '{"text": "Ada flew to Oslo."}' http://127.0.0.1:8000/api/annotate
     """
     from turbotag.errors import UsageError
