@@ -176,6 +176,10 @@ def test_combine(whole, folder, tmp_path):
     models_of(path)["upos"].save(tagger)
     with pytest.raises(UsageError, match="reads upos, which only a later model gives"):
         combining.combine((parser, tagger), own)
+    models_of(path)["upos"].save(str(tmp_path / "mine.model"))  # others read what it fills
+    found = combining.combine((path, str(tmp_path / "mine.model")), own)
+    assert found == ["tokenize", "mine", "lemma", "parse", "ner"]
+    assert predicted(load(own), text) == predicted(load(path), text)
 
 
 def test_damaged_files_are_refused(whole, tmp_path):

@@ -13,13 +13,12 @@ from turbotag.models.tokenizer import Tokenizer
 
 def combine(models: tuple[str, ...], output: str, command: str = "") -> list[str]:
     """Write models, given by file or shipped name, into one file, in the order in which they are to
-    run. Returns the names of its stages. A model replaces an earlier one that fills the same
-    columns; a tokenizer comes first."""
+    run. Returns the names of its stages. A model takes the place of an earlier one that fills the
+    same columns; a tokenizer comes first."""
     stages: dict[str, Any] = {}
     for given in models:
         for name, model in models_of(given, names=True).items():
-            stages = {n: m for n, m in stages.items() if not _same_work(m, model)}
-            stages[_free(Path(name).stem, stages)] = model
+            stages = _with(stages, Path(name).stem, model)
     order = sorted(stages, key=lambda name: stages[name].kind != Tokenizer.kind)
     stages = {name: stages[name] for name in order}
     joined(stages).check_order()
@@ -28,6 +27,15 @@ def combine(models: tuple[str, ...], output: str, command: str = "") -> list[str
     header = {"task": "pipeline", "command": command, "versions": first.header["versions"]}
     save_bundle(output, stages, header | {"licence": ", ".join(sorted(licences))})
     return order
+
+
+def _with(stages: dict[str, Any], name: str, model: Any) -> dict[str, Any]:
+    """Stages with one more model, in place of the first that does the same work, or behind all."""
+    kept = {n: m for n, m in stages.items() if not _same_work(m, model)}
+    same = [n for n, old in enumerate(stages.values()) if _same_work(old, model)]
+    found = list(kept.items())
+    found.insert(same[0] if same else len(found), (_free(name, kept), model))
+    return dict(found)
 
 
 def _same_work(old: Any, new: Any) -> bool:
