@@ -129,6 +129,7 @@ def test_files_and_folders(tmp_path):
         (["a.txt", "more/a.txt", "--output-dir", "out"], "would both be written to out/a.conllu"),
         (["a.conllu", "--output-dir", "."], "would write a.conllu over itself"),
         (["empty", "--output-dir", "out"], "there are no files in empty"),
+        (["a.txt", "b.txt", "--output-dir", "b.txt"], "needs a folder, and b.txt is a file"),
         (["a.txt", "--nbest", 2, "--to", "json"], "--nbest goes with none of"),
         (["a.txt", "--draw", "x.html", "--to", "json"], "--draw does not draw json"),
     ],

@@ -180,6 +180,8 @@ def _jobs(
         return [(files[0] if files else "-", output)]
     if not files or "-" in files:
         raise click.UsageError("--output-dir needs names of files")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise click.UsageError(f"--output-dir needs a folder, and {folder} is a file")
     jobs: dict[str, str] = {}
     for given in files:
         base = Path(given)

@@ -220,3 +220,12 @@ def splice(buf, starts, ends, choice, arena, arena_offsets):
                 write += 1
             read = ends[r]
     return out
+
+
+@njit(cache=True, nogil=True)
+def longest_of(sentences):
+    """How many words the longest sentence has; np.diff would take a second to compile."""
+    n = 0
+    for i in range(sentences.size - 1):
+        n = max(n, sentences[i + 1] - sentences[i])
+    return n

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from turbotag.corpus.hashing import combine, mix64
+from turbotag.corpus.scan import longest_of
 from turbotag.features.extract import BOUNDARY
 from turbotag.features.simd import first_bit
 from turbotag.features.templates import MAX_OFFSET
@@ -320,20 +321,11 @@ def arc_keys(matrix, places, cuts, heads, templates):
 
 
 @njit(cache=True, nogil=True)
-def _longest(sentences):
-    """The words of the longest sentence; np.diff would take a second to compile."""
-    n = 0
-    for i in range(sentences.size - 1):
-        n = max(n, sentences[i + 1] - sentences[i])
-    return n
-
-
-@njit(cache=True, nogil=True)
 def arc_scores(matrix, sentences, cuts, heads, templates, table):
     """The sum of the weights of the features of each arc, (arcs,), for all sentences of a block.
     The heads of word t of the block are heads[cuts[t]:cuts[t+1]]."""
     out = np.empty(heads.size)
-    longest = _longest(sentences)
+    longest = longest_of(sentences)
     s = _scratch(templates, matrix.shape[1], longest)
     _, hp, mp, bits, names, sums, masks, values, set_sums, found, own = s
     _, _, kind_ends, which, arc, own_keys, _, _, _ = templates
@@ -372,7 +364,7 @@ def class_scores(matrix, sentences, heads, tree, templates, lines, marks, weight
     """(words, classes) float32: the sum of the rows of the features of the arc of each word. tree:
     the heads form a tree, so that templates may look beyond the arc."""
     out = np.zeros((heads.size, weights.shape[1]), np.float32)
-    longest = _longest(sentences)
+    longest = longest_of(sentences)
     s = _scratch(templates, matrix.shape[1], longest)
     _, hp, mp, bits, names, sums, masks, values, set_sums, found, own = s
     _, _, kind_ends, which, arc, own_keys, _, _, _ = templates

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from turbotag.corpus.scan import longest_of
 from turbotag.structures.elementary import find_each
 from turbotag.structures.sparse_rows import SparseRows, add_scores
 
@@ -179,15 +180,6 @@ def to_slots(first, of, begin, d, e):
 
 
 @njit(cache=True, nogil=True)
-def _longest(sentences):
-    """The words of the longest sentence."""
-    n = 0
-    for i in range(sentences.size - 1):
-        n = max(n, sentences[i + 1] - sentences[i])
-    return n
-
-
-@njit(cache=True, nogil=True)
 def _least_of_best(row, best):
     """The least of the largest numbers of a row, as many as `best` has room for."""
     best[:] = -np.inf
@@ -235,7 +227,7 @@ def _likely(
 ):
     counts = np.zeros(gold.size, np.int64)
     out, n = np.empty(4 * gold.size + most, np.int32), 0
-    u, best = np.zeros((_longest(sentences), K)), np.empty(min(most, K))
+    u, best = np.zeros((longest_of(sentences), K)), np.empty(min(most, K))
     for i in range(sentences.size - 1):
         T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
         for t in range(T):
@@ -256,7 +248,7 @@ def _likely(
 @njit(cache=True, nogil=True)
 def _distances(sentences, offsets, rows, positions, values, first, labels, weights, K, gold):
     below, ranks = np.empty(gold.size), np.empty(gold.size, np.int64)
-    u = np.zeros((_longest(sentences), K))
+    u = np.zeros((longest_of(sentences), K))
     for i in range(sentences.size - 1):
         T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
         for t in range(T):
