@@ -34,11 +34,12 @@ SMALLEST_ETA = 1e-12
 
 
 class Gibbs(NamedTuple):
-    """alpha: w(alpha), the mean reward of alpha, and the mean of log Z - s'z."""
+    """alpha: w(alpha), its mean reward, the mean of log Z - s'z, and that of |log Z| + |s'z|."""
 
     A: np.ndarray
     reward: float
     log_z: float
+    size: float  # which log_z is rounded relative to
 
 
 class Extragradient(Optimizer):
@@ -64,7 +65,7 @@ class Extragradient(Optimizer):
     def _gibbs(self, S: np.ndarray, T: float) -> Gibbs:
         """alpha proportional to exp((1/b) sum eta theta(w)): one pass."""
         problem, n = self.problem, self.problem.n
-        A, reward, log_z = np.zeros(problem.shape), 0.0, 0.0
+        A, reward, log_z, size = np.zeros(problem.shape), 0.0, 0.0, 0.0
         mean = S / T if T > 0.0 else S
         for i in range(n):
             theta = problem.potentials(i, mean)
@@ -73,11 +74,13 @@ class Extragradient(Optimizer):
             beta = T / self.b if T > 0.0 else 1.0
             value, nu = problem.infer(i, theta, beta)
             z = problem.gold(i)
-            log_z += beta * (value - float(theta @ z))
+            score = float(theta @ z)
+            log_z += beta * (value - score)
+            size += beta * (abs(value) + abs(score))
             reward += problem.reward(i, nu)
             problem.add(i, z - nu, 1.0 / (self.lam * n), A)
         self.oracle_calls += n
-        return Gibbs(A, reward / n, log_z / n)
+        return Gibbs(A, reward / n, log_z / n, size / n)
 
     def _rise(self, W: np.ndarray, alpha: Gibbs) -> float:
         """mean_i theta_i(W)'(mu_i - z_i) of alpha."""
@@ -117,8 +120,7 @@ class Extragradient(Optimizer):
         second -= self.b * (new.log_z - u.log_z)
         square = float(np.vdot(step, step) + np.vdot(trial - W, trial - W))
         room = first + second + 0.5 * self.lam * square
-        size = abs(u.log_z) + abs(v.log_z) + abs(new.log_z)
-        return eta * self.lam * slope <= room + ROUNDING * self.b * size
+        return eta * self.lam * slope <= room + ROUNDING * self.b * (u.size + v.size + new.size)
 
     def _dual(self) -> float:
         """D at the average of the u."""
@@ -134,11 +136,10 @@ class Extragradient(Optimizer):
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {"W": self.W, "S": self.S, "mean_W": self.mean_W, "mean_A": self.mean_A}
-        numbers = np.array([self.alpha_v.reward, self.alpha_v.log_z])
+        numbers = np.array(self.alpha_v[1:])
         return {**arrays, "numbers": self.numbers, "A": self.alpha_v.A, "alpha_v": numbers}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         super().restore(state)
-        reward, log_z = state["alpha_v"].tolist()
-        self.alpha_v = Gibbs(self.alpha_v.A, reward, log_z)
+        self.alpha_v = Gibbs(self.alpha_v.A, *state["alpha_v"].tolist())
         self.dual = self._dual() if self.numbers[0] > 0.0 else None
