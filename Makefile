@@ -57,7 +57,7 @@ test: $(VENV)/.installed  ## run the tests; a part of them with ARGS="tests/corp
 
 # Each in an environment of its own below dist/; ARGS as for `make test`.
 pythons: $(VENV)/.installed  ## run the tests on every Python from 3.10 to 3.13 that is installed
-	$(BIN)/python scripts/pythons.py $(ARGS)
+	$(BIN)/python scripts/release/pythons.py $(ARGS)
 
 lint: $(VENV)/.installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
@@ -77,28 +77,28 @@ wheel: $(VENV)/.installed  ## build the wheel and test it in an empty environmen
 # the newest.
 lowest: $(VENV)/.installed  ## run the tests with the oldest dependencies that are allowed
 	rm -rf build dist/lowest && $(PYTHON) -m venv dist/lowest
-	dist/lowest/bin/python -m pip install --quiet $$($(BIN)/python scripts/lowest.py pins) \
+	dist/lowest/bin/python -m pip install --quiet $$($(BIN)/python scripts/release/lowest.py pins) \
 	    pytest hypothesis
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/lowest/wheel .
 	dist/lowest/bin/python -m pip install --quiet --no-deps dist/lowest/wheel/*.whl $(LANGUAGES)
 	mkdir dist/lowest/check && cp -r tests data scripts dist/lowest/check
-	dist/lowest/bin/python scripts/lowest.py test --folder dist/lowest/check
+	dist/lowest/bin/python scripts/release/lowest.py test --folder dist/lowest/check
 
 # The site, in dist/site: the pages of docs/, which can be read as plain files too, and the Python reference.
 docs: $(VENV)/.installed  ## the Python reference from the docstrings, and all pages as a site: dist/site
 	$(BIN)/python -m pip install --quiet -e '.[docs]'
-	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/release/reference.py
 	$(BIN)/mkdocs build --strict
 
 # Train the shipped models: turbotag/pretrained, models/.
 models: $(VENV)/.installed  ## train the shipped models (forty minutes)
-	$(BIN)/python scripts/make_models.py --data "$(DATA)"
+	$(BIN)/python scripts/release/make_models.py --data "$(DATA)"
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
 # best on an idle machine): docs/benchmarks.md, its plots and CSV files.
 bench: $(VENV)/.installed  ## race python-crfsuite and UDPipe: docs/benchmarks.md (5 hours, 90 minutes with UDPipe's models kept)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/bench crfsuite udpipe treebanks scaling start page --data "$(DATA)"
+	$(BIN)/python scripts/bench races crfsuite udpipe treebanks scaling start page --data "$(DATA)"
 
 # Repeat the papers' experiments (an hour and a half; FULL=1: the papers' sizes, a day), each also
 # alone, as in `make repro-egr`: docs/results.md, its plots and CSV files.
@@ -114,31 +114,32 @@ $(EXPERIMENTS:%=repro-%): repro-%: $(VENV)/.installed
 
 # Compare all optimizers (about an hour): docs/optimizers.md and its CSV files.
 optimizers: $(VENV)/.installed  ## compare all optimizers: docs/optimizers.md (an hour)
-	$(BIN)/python scripts/compare_optimizers.py table hinge page --data "$(DATA)"
+	$(BIN)/python scripts/bench optimizers table hinge page --data "$(DATA)"
 
 # Measure the parser on EWT, Slovene and Gothic (about half an hour): docs/parser.md.
 parser: $(VENV)/.installed  ## measure the parser: docs/parser.md (half an hour)
-	$(BIN)/python scripts/bench_parser.py quarter full supertags decoders features sdca agree gothic length page --data "$(DATA)"
+	$(BIN)/python scripts/bench parser quarter full supertags decoders features sdca agree gothic length page --data "$(DATA)"
 
 # Measure second-order parsing (about half an hour): docs/second_order.md.
 second-order: $(VENV)/.installed  ## measure second-order parsing: docs/second_order.md (half an hour)
-	$(BIN)/python scripts/bench_second_order.py tight surrogate race race_full page --data "$(DATA)"
+	$(BIN)/python scripts/bench second_order tight surrogate race race_full page --data "$(DATA)"
 
 # Measure probabilities: docs/calibration.md.
 calibration: $(VENV)/.installed  ## measure probabilities: docs/calibration.md (a quarter of an hour)
-	$(BIN)/python scripts/bench_calibration.py shipped genres second_model page --data "$(DATA)"
+	$(BIN)/python scripts/bench calibration shipped genres second_model page --data "$(DATA)"
+
+# Measure the server: docs/server.md.
+server: $(VENV)/.installed  ## measure the server with 50 clients: docs/server.md (five minutes)
+	$(BIN)/python scripts/bench server load hostile restarts page
 
 # Measure the shipped models (a quarter of an hour): docs/models.md.
-server: $(VENV)/.installed  ## measure the server with 50 clients: docs/server.md (five minutes)
-	$(BIN)/python scripts/bench_server.py load hostile restarts page
-
 pipeline: $(VENV)/.installed  ## measure the shipped models: docs/models.md (a quarter of an hour)
-	$(BIN)/python scripts/bench_pipeline.py files scores speed page --data "$(DATA)"
+	$(BIN)/python scripts/bench pipeline files scores speed page --data "$(DATA)"
 
 # Race sklearn-crfsuite, and documents one by one against many at once: docs/doors.md.
 doors: $(VENV)/.installed  ## race sklearn-crfsuite, measure documents: docs/doors.md (five minutes)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
-	$(BIN)/python scripts/bench_doors.py crf documents page --data "$(DATA)"
+	$(BIN)/python scripts/bench doors crf documents page --data "$(DATA)"
 
 # Attack it: fuzzing, hostile models, faults, extreme numbers, load: docs/reliability.md.
 .PHONY: torture

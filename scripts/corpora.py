@@ -12,8 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+DEMO = ROOT / "data" / "demo"  # the embedded corpus
 DATA = Path("corpora")
-TABLE = Path(__file__).parents[1] / "data" / "corpora.json"
+TABLE = ROOT / "data" / "corpora.json"
 FAMILY = "conllx-LANG"  # one entry for the treebanks of all languages
 PREFIX = FAMILY.removesuffix("LANG")
 

@@ -1,8 +1,8 @@
 """Measure, and write pages: what every script that makes a page of docs/ is built on.
 
-A page has parts. Each is measured alone, `python scripts/SCRIPT PART...`, and leaves its figures in
-docs/PAGE: CSV files from which its section is made, or the section itself, and PART.json, which
-says when, how and with which versions. `page` joins what is there to docs/PAGE.md.
+A page has parts. Each is measured alone, `python scripts/FOLDER [PAGE] PART...`, and leaves its
+figures in docs/NAME: CSV files from which its section is made, or the section itself, and
+PART.json, which says when, how and with which versions. `page` joins what is there to docs/NAME.md.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpora import DATA, missing
+from corpora import DATA, ROOT, missing
 
 Row = dict[str, Any]
 PACKAGES = (
@@ -142,6 +143,18 @@ def run(command: list[str], env: dict[str, str] | None = None) -> Run:
 def turbotag(*arguments: object) -> list[str]:
     """The command line with these arguments."""
     return [sys.executable, "-m", "turbotag", *map(str, arguments)]
+
+
+def evaluate(*arguments: object) -> Any:
+    """What `turbotag eval --json` says."""
+    return run(turbotag("eval", "--json", *arguments)).json()
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is there for a while."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def rounds(repeats: dict[Any, int]) -> Iterator[tuple[int, Any]]:
@@ -270,7 +283,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Page:
-    """name: of its folder and file in docs; target: of make; lead: what stands before the parts."""
+    """name: of its folder and file in docs; target: of make; script: below scripts/, a folder or a
+    file of it; lead: what stands before the parts."""
 
     title: str
     name: str
@@ -279,6 +293,11 @@ class Page:
     parts: dict[str, Part]
     note: str = ""
     lead: Callable[[Path], str] = lambda out: ""
+
+    @property
+    def command(self) -> str:
+        """What measures its parts: `python scripts/bench parser` for bench/parser.py."""
+        return "python scripts/" + self.script.removesuffix(".py").replace("/", " ")
 
 
 def about(setting: Setting, command: str, clocks: tuple[float, float, float]) -> Row:
@@ -309,7 +328,7 @@ def measure(page: Page, name: str, setting: Setting) -> None:
     if text:
         print(text, flush=True)
         (setting.out / f"{name}.md").write_text(text.strip() + "\n", encoding="utf-8")
-    made = about(setting, f"python scripts/{page.script} {name}", clocks)
+    made = about(setting, f"{page.command} {name}", clocks)
     path = setting.out / f"{name}.json"
     path.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"{name}: {made['wall_seconds']} s", flush=True)
@@ -383,20 +402,20 @@ def join(page: Page, out: Path) -> None:
     (out.parent / f"{out.name}.md").write_text(text + "\n", encoding="utf-8")
 
 
-def main(page: Page, doc: str) -> None:
-    """The command line of a script: parts to measure, `page` to join them."""
-    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+def main(page: Page, arguments: list[str]) -> None:
+    """The command line of a page: parts to measure, `page` to join them."""
+    parser = argparse.ArgumentParser(page.command, description=page.title)
     parser.add_argument(
         "parts", nargs="+", choices=[*page.parts, "page"], metavar="PART",
         help=", ".join([*page.parts, "page"]),
     )  # fmt: skip
     parser.add_argument("--data", type=Path, default=DATA, help="the corpora; default: corpora")
-    parser.add_argument("--out", type=Path, default=Path("docs") / page.name)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / page.name)
     parser.add_argument("--size", choices=SIZES, default="default", help="tiny is a rehearsal")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3, help="of what is fast")
     parser.add_argument("--long-repeats", type=int, default=1, help="of what takes minutes")
-    given = vars(parser.parse_args())
+    given = vars(parser.parse_args(arguments))
     setting = Setting(**{k: v for k, v in given.items() if k != "parts"})
     for name in given["parts"]:
         if name == "page":

@@ -169,9 +169,11 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_reference_is_that_of_the_docstrings(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "release"))
     import reference
 
     assert set(turbotag.__all__) <= set(reference.ORDER)
     page = reference.OUT.read_text(encoding="utf-8")
-    assert page == reference.reference(), "python scripts/reference.py writes the page again"
+    assert page == reference.reference(), (
+        "python scripts/release/reference.py writes the page again"
+    )

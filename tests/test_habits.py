@@ -13,7 +13,7 @@ import turbotag
 ROOT = Path(__file__).parents[1]
 if not (ROOT / "Makefile").is_file():
     pytest.skip("the Makefile is not here", allow_module_level=True)
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts" / "release"))
 
 import pythons  # noqa: E402
 

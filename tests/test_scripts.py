@@ -27,12 +27,12 @@ def test_corpora_may_be_a_link(tmp_path):
     folder.mkdir(parents=True)
     (folder / "dev.conllu").write_text("1\tAda\t_\tX\tX\t_\t0\troot\t_\t_\n\n")
     (tmp_path / "corpora").symlink_to(folder.parent)
-    script = [sys.executable, str(SCRIPTS / "prepare_data.py"), "check"]
+    script = [sys.executable, str(SCRIPTS / "data"), "check"]
     done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "  dev.conllu: 1 sentences, 1 tokens: not the file that was measured" in done.stdout
     assert "ewt: no train.conllu, test.conllu in corpora/ewt: " in done.stdout
-    assert "prepare_data.py conll2003 eng.train eng.testa eng.testb`." in done.stdout
+    assert "scripts/data conll2003 eng.train eng.testa eng.testb`." in done.stdout
 
 
 def private(path):
@@ -67,8 +67,27 @@ def test_private_names_are_found(tmp_path):
 
 
 def test_the_table_of_optimizers_is_made_from_their_declarations():
-    """docs/optimizers.md: `python scripts/compare_optimizers.py page` makes it anew."""
-    made = "import compare_optimizers as c; print(c.declared(None), end='')"
-    done = subprocess.run([sys.executable, "-c", made], cwd=SCRIPTS, capture_output=True, text=True)
+    """docs/optimizers.md: `python scripts/bench optimizers page` makes it anew."""
+    made = (
+        "import sys; sys.path.append('..'); import optimizers as o; print(o.declared(None), end='')"
+    )
+    script, folder = [sys.executable, "-c", made], SCRIPTS / "bench"
+    done = subprocess.run(script, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout in (ROOT / "docs" / "optimizers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", ["bench", "data", "repro", "torture"])
+def test_every_folder_of_scripts_tells_what_it_does_from_anywhere(folder, tmp_path):
+    for words in ([], *([[page] for page in bench_pages()] if folder == "bench" else [])):
+        script = [sys.executable, str(SCRIPTS / folder), *words, "--help"]
+        done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("usage: python scripts/" + " ".join([folder, *words]))
+
+
+def bench_pages():
+    """Modules of scripts/bench that make a page."""
+    found = sorted(p.stem for p in (SCRIPTS / "bench").glob("*.py") if "\nPAGE = " in p.read_text())
+    assert len(found) == 8
+    return found

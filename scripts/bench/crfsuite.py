@@ -13,6 +13,7 @@ from typing import Any
 from measure import (
     Row,
     Setting,
+    evaluate,
     groups,
     read,
     rounds,
@@ -160,11 +161,11 @@ def race(setting: Setting, methods: list[Method], train: Path, test: Path, at: P
 
 def f1(method: Method, model: Path, test: Path, at: Path) -> float:
     if method.system == US:
-        found = run(turbotag("eval", "--model", model, test, "--json"))
+        found = evaluate("--model", model, test)
     else:
         run(worker("crfsuite_tag", model, test, at / "tagged"))
-        found = run(turbotag("eval", test, at / "tagged", "--json"))
-    return round(100 * found.json()["f1"], 3)
+        found = evaluate(test, at / "tagged")
+    return round(100 * found["f1"], 3)
 
 
 def objective(method: Method, model: Path, train: Path) -> Row:

@@ -31,6 +31,7 @@ from plots import bars, draw, figure, plain, save
 from problems import Task, parsing
 from workers import attributes, read_columns
 
+from corpora import DEMO
 from turbotag.corpus.reader import read as read_block
 from turbotag.models.gold import Layout
 from turbotag.models.pipeline import load
@@ -44,7 +45,6 @@ EPOCH, TAG, EXTRACT = "turbotag: sdca epoch", "turbotag: tagging", "turbotag: re
 PASS, PEER_TAG = "python-crfsuite: lbfgs iteration", "python-crfsuite: tagging"
 ARC_EPOCH, PARSE, PARSE2 = "dca epoch, arcs", "parsing, first order", "parsing, second order"
 SEED = 1
-DEMO = Path("data/demo/train.conllu")
 
 Tagged = tuple[list[str], list[str]]  # words and tags of a sentence
 Costs = list[tuple[str, float]]  # (what, CPU seconds) of each run
@@ -194,7 +194,10 @@ def treebank(words: list[list[bytes]], length: int) -> bytes:
 def parsers(setting: Setting, at: Path) -> Iterator[Point]:
     """Epochs of dca on the arcs, after pruning, and parsing."""
     path = setting.data / "ewt" / "dev.conllu"
-    lines = (x.split(b"\t") for x in (path if path.exists() else DEMO).read_bytes().splitlines())
+    lines = (
+        x.split(b"\t")
+        for x in (path if path.exists() else DEMO / "train.conllu").read_bytes().splitlines()
+    )
     words = [fields for fields in lines if fields[0].isdigit()]
     small = treebank(words[: setting.pick(2000, 8000)], 20)
     options = options_for("parse", train=small, format="conllu", parts=("cs", "gp"), epochs=2)
@@ -222,7 +225,7 @@ def parsers(setting: Setting, at: Path) -> Iterator[Point]:
 def threads(setting: Setting) -> list[Row]:
     """The shipped models on one thread and on two, models loaded."""
     path = setting.data / "ewt" / "train.conllu"
-    text = path.read_bytes() if path.exists() else DEMO.read_bytes() * 10
+    text = path.read_bytes() if path.exists() else (DEMO / "train.conllu").read_bytes() * 10
     sizes = {"en-xpos": 8 << 20, "en-parse": 4 << 20, "en": 2 << 20}
     pieces, rows = {}, list[Row]()
     for name, size in sizes.items():

@@ -25,8 +25,9 @@ from measure import (
 from peers import CRFSUITE, UDPIPE, US, Comparison, Sides, installed, worker
 from plots import PALETTE, bars, figure, plain, save
 
+from corpora import DEMO
+
 TITLE = "Starting"
-DEMO = Path("data/demo")
 COLD, WARM = "cold", "warm"
 SHIPPED = {"tag with en-upos": "en-upos", "parse with en-parse": "en-parse", "pipeline en": "en"}
 NER, TREES = "tag with a small NER model", "parse with a small parser"

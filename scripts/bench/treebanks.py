@@ -13,7 +13,19 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Row, Setting, groups, read, rounds, run, some, table, turbotag, values
+from measure import (
+    Row,
+    Setting,
+    evaluate,
+    groups,
+    read,
+    rounds,
+    run,
+    some,
+    table,
+    turbotag,
+    values,
+)
 from peers import UDPIPE, US, Comparison, Sides, installed, rate, worker
 from plots import PALETTE, bars, figure, save
 
@@ -68,7 +80,7 @@ def race(setting: Setting, bank: str, at: Path, trained: list[Row], used: list[R
         done = run(worker(WORKERS[system], models[system], given[kind], out, kind == RAW))
         row = {"bank": bank, "system": system, "given": kind, "repeat": repeat, "words": words}
         row |= done.usage() | {"cpu_s": done.json()["cpu"], "wall_s": done.json()["wall"]}
-        found = run(turbotag("eval", "--task", "all", files["test"], out, "--json")).json()
+        found = evaluate("--task", "all", files["test"], out)
         row |= {n: round(100 * found["scores"][n]["f1"], 3) for n in SCORES}
         used.append(row)
         print(row, flush=True)

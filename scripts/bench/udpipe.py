@@ -9,6 +9,7 @@ from pathlib import Path
 from measure import (
     Row,
     Setting,
+    evaluate,
     groups,
     read,
     rounds,
@@ -102,7 +103,7 @@ def loaded(system: str, model: Path, source: Path, target: Path, threads: int = 
 
 
 def scores(gold: Path, parsed: Path) -> Row:
-    found = run(turbotag("eval", "--task", "parse", gold, parsed, "--json")).json()["conventions"]
+    found = evaluate("--task", "parse", gold, parsed)["conventions"]
     return {
         f"{measure}_{name}": round(100 * found[name][measure], 3)
         for name in CONVENTIONS

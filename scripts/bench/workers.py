@@ -31,6 +31,15 @@ def read_columns(path: str) -> list[Sentence]:
     return [*sentences, current] if current else sentences
 
 
+def write_columns(path: Path, sentences: list[Sentence], tags: Any) -> None:
+    """Sentences with other tags in their last column."""
+    with open(path, "w", encoding="utf-8") as f:
+        for sentence, found in zip(sentences, tags, strict=True):
+            rows = zip(sentence, found, strict=True)
+            f.writelines(" ".join([*word[:-1], tag]) + "\n" for word, tag in rows)
+            f.write("\n")
+
+
 def attributes(sentence: Sentence) -> list[list[str]]:
     """The tutorial's 19 attributes as strings, as python-crfsuite takes them, written for speed."""
     w = ["<b>", "<b>", *(f[0] for f in sentence), "<b>", "<b>"]
@@ -85,11 +94,8 @@ def crfsuite_tag(model: str, source: str, target: str) -> Any:
     tagger = pycrfsuite.Tagger()
     tagger.open(model)
     wall, cpu = time.perf_counter(), time.process_time()
-    with open(target, "w", encoding="utf-8") as f:
-        for sentence in read_columns(source):
-            tags = tagger.tag(attributes(sentence))
-            f.writelines(" ".join([*w[:-1], t]) + "\n" for w, t in zip(sentence, tags, strict=True))
-            f.write("\n")
+    sentences = read_columns(source)
+    write_columns(Path(target), sentences, (tagger.tag(attributes(s)) for s in sentences))
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
@@ -189,6 +195,57 @@ def turbotag_analyse(model: str, source: str, target: str, raw: str) -> Any:
     with open(target, "wb") as f:
         predict(loaded, source, f, layout=layout)
     return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
+# ---- sklearn-crfsuite, and turbotag's estimator --------------------------------------------------
+
+
+def tutorial_features(sentence: Sentence) -> list[dict[str, Any]]:
+    """sklearn-crfsuite's tutorial: dicts of a word, and of its neighbours under -1: and +1:."""
+    own = [
+        {
+            "word.lower()": word.lower(),
+            "word.isupper()": word.isupper(),
+            "word.istitle()": word.istitle(),
+            "postag": tag,
+            "postag[:2]": tag[:2],
+        }
+        for word, tag, *_ in sentence
+    ]
+    out = []
+    for t, (word, *_) in enumerate(sentence):
+        found: dict[str, Any] = {"bias": 1.0, "word[-3:]": word[-3:], "word[-2:]": word[-2:]}
+        found |= own[t] | {"word.isdigit()": word.isdigit()}
+        for step, edge in ((-1, "BOS"), (1, "EOS")):
+            if 0 <= t + step < len(own):
+                found |= {f"{step:+d}:{name}": value for name, value in own[t + step].items()}
+            else:
+                found[edge] = True
+        out.append(found)
+    return out
+
+
+def sklearn_crf(kind: str, parameters: str, folder: str) -> Any:
+    """Train one kind of estimator on FOLDER/train.txt; tag testa and testb, to *.tagged."""
+    words = kind == "turbotag.CRF on words"
+    make: Any = (lambda s: [(w[0], w[1]) for w in s]) if words else tutorial_features
+    at = Path(folder)
+    files = [read_columns(str(at / f"{f}.txt")) for f in ("train", "testa", "testb")]
+    train, *tests = [[make(s) for s in file] for file in files]
+    if kind == "sklearn-crfsuite":
+        from sklearn_crfsuite import CRF
+    else:
+        from turbotag import CRF
+    crf = CRF(**json.loads(parameters), **({"template": "ner"} if words else {}))
+    begin = time.process_time()
+    crf.fit(train, [[w[-1] for w in s] for s in files[0]])
+    middle = time.process_time()
+    found = [crf.predict(X) for X in tests]
+    end = time.process_time()
+    for name, sentences, tags in zip(("testa", "testb"), files[1:], found, strict=True):
+        write_columns(at / f"{name}.tagged", sentences, tags)
+    n = sum(len(s) for file in files[1:] for s in file)
+    return {"fit_s": round(middle - begin, 2), "words_per_s": round(n / (end - middle))}
 
 
 def udpipe_sentences(path: str) -> list[Any]:

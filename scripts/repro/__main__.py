@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import dca_ner
 import dca_parse
@@ -92,4 +92,4 @@ PAGE = Page(
 if __name__ == "__main__":
     if sys.argv[1:2] == ["same"]:
         sys.exit(0 if same(*map(Path, sys.argv[2:])) else 1)
-    main(PAGE, __doc__)
+    main(PAGE, sys.argv[1:])

@@ -30,7 +30,7 @@ ABSENT = [
         "The figures themselves, on English CoNLL-2003, CoNLL-2008 and CoNLL-X Slovene, WSJ "
         "parts of speech and MNIST.",
         None,
-        "The corpora need licences and are not here; `scripts/prepare_data.py` converts a user's "
+        "The corpora need licences and are not here; `scripts/data` converts a user's "
         "own copies, and the experiments take CoNLL-2003 when it is there. Dutch CoNLL-2002, UD "
         "treebanks and the UCI digits stand in for them.",
     )

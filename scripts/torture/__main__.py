@@ -13,7 +13,7 @@ import importlib
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import Page, Part, Setting, main
 
@@ -43,4 +43,4 @@ PAGE = Page(
 )
 
 if __name__ == "__main__":
-    main(PAGE, __doc__)
+    main(PAGE, sys.argv[1:])

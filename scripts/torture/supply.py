@@ -21,7 +21,7 @@ from pathlib import Path
 
 import turbotag
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "release"))
 
 import lowest
 from guard import CAUGHT, ODD

@@ -286,7 +286,9 @@ def test_cards(name):
         assert re.match(r".+: \d+ sentences, \d+ tokens", found["trained on"])
         assert re.search(r"sha256 [0-9a-f]{64}", card)
         language = stage.split("-")[0]
-        assert found["command"] in [f"scripts/make_models.py {n}" for n in (stage, language)]
+        script, made = found["command"].split()
+        assert script.endswith("make_models.py")
+        assert made in (stage, language)
         gap = r"(loose: )?primal \d\S+, (dual -?\d\S+, duality gap \d\S+ \(.* %|and no dual point)"
         assert re.match(
             rf"(of the convex surrogate, )?{gap}.* after \d+ epochs", found["certificate"]

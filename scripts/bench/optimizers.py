@@ -1,6 +1,6 @@
 """Compare all optimizers on real problems, each to the same optimum: docs/optimizers.md.
 
-    python scripts/compare_optimizers.py table hinge page
+    python scripts/bench optimizers table hinge page
 
 Seconds are CPU seconds of the optimizer alone. Curves by oracle calls, updates and seconds are in
 docs/results.md (`make repro-sdca`).
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measure import Page, Part, Row, Setting, groups, main, read, table, write
+from measure import Page, Part, Row, Setting, groups, read, table, write
 from problems import NAMES, limited, tagging
 
 from turbotag.optim.algorithms import ALGORITHMS
@@ -137,7 +137,7 @@ PAGE = Page(
     "The optimizers, compared",
     "optimizers",
     "optimizers",
-    "compare_optimizers.py",
+    "bench/optimizers.py",
     {
         "table": Part("Smooth losses, lambda = 1/n", smooth, lambda out: section(out, "table")),
         "hinge": Part("The hinge loss, lambda = 100/n", hinge, lambda out: section(out, "hinge")),
@@ -145,6 +145,3 @@ PAGE = Page(
     "Seconds are CPU seconds on shared cores. P - D is certified.",
     declared,
 )
-
-if __name__ == "__main__":
-    main(PAGE, __doc__)

@@ -1,7 +1,7 @@
 """Test with the oldest versions of all dependencies that pyproject.toml allows.
 
-    python scripts/lowest.py pins     what to install: numpy==1.26 ..., for what users install
-    python scripts/lowest.py test     there: run the tests, write docs/reliability/lowest.csv
+    python scripts/release/lowest.py pins  what to install: numpy==1.26 ..., for what users install
+    python scripts/release/lowest.py test  there: run the tests, write docs/reliability/lowest.csv
 
 `make lowest` does both in an environment of its own, so bounds and tests cannot drift apart.
 """
@@ -25,7 +25,7 @@ try:
 except ModuleNotFoundError:  # Python 3.10, where pytest brings the same under this name
     import tomli as tomllib  # type: ignore[no-redef]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "reliability" / "lowest.csv"
 BOUND = re.compile(r"([A-Za-z0-9._-]+)>=([0-9]+(?:\.[0-9]+)*)")
 

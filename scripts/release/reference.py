@@ -1,6 +1,6 @@
 """Write docs/reference.md: what `import turbotag` offers, from its signatures and docstrings.
 
-python scripts/reference.py
+python scripts/release/reference.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import turbotag
 from turbotag import api
 
-OUT = Path(__file__).parents[1] / "docs" / "reference.md"
+OUT = Path(__file__).parents[2] / "docs" / "reference.md"
 HEAD = """# The Python library
 
 Made from the docstrings (`make docs`); [Use from Python](python.md) has examples.

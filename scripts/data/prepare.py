@@ -1,19 +1,21 @@
 """Check your own copies of corpora that we may not ship, and convert them for the experiments.
 
-    python scripts/prepare_data.py check
-    python scripts/prepare_data.py conll2003 eng.train eng.testa eng.testb
-    python scripts/prepare_data.py conllx TRAIN TEST --language sl
-    python scripts/prepare_data.py conll2008 TRAIN DEV TEST
-    python scripts/prepare_data.py wsj PENN_TREEBANK
+    python scripts/data check
+    python scripts/data conll2003 eng.train eng.testa eng.testb
+    python scripts/data conllx TRAIN TEST --language sl
+    python scripts/data conll2008 TRAIN DEV TEST
+    python scripts/data wsj PENN_TREEBANK
+    python scripts/data demo data/demo
 
-`check` tells what is in `corpora`, what is missing and how to get it. The others check layout and
-counts and, where one is published, the checksum; convert; read the result back; and put it into
-corpora/NAME with a manifest.json, which has checksums of sources and results: by it `check` sees
-later changes. A copy whose counts are not the published ones is refused unless you say --any-size.
+`check` tells what is in `corpora`, what is missing and how to get it; `demo` writes the embedded
+corpus (demo.py). The others check layout and counts and, where one is published, the checksum;
+convert; read the result back; and put it into corpora/NAME with a manifest.json, which has
+checksums of sources and results: by it `check` sees later changes. A copy whose counts are not the
+published ones is refused unless you say --any-size.
 
 CoNLL-2003 becomes IOB2, its columns stay. Treebanks become CoNLL-U: CoNLL-X without PHEAD and
 PDEPREL, CoNLL-2008 with the split words, their lemmas and predicted tags, the Penn Treebank by
-scripts/penn.py with words as they are there. For the last two the UPOS column has coarse tags:
+scripts/data/penn.py with words as they are there. For the last two the UPOS column has coarse tags:
 PUNCT for , . : `` '' (what evaluation on them leaves out), else two characters of the Penn tag.
 """
 
@@ -37,6 +39,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import demo
 import numpy as np
 import penn
 
@@ -585,7 +588,9 @@ def recorded(path: Path) -> dict[str, str] | None:
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python scripts/data",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
@@ -611,6 +616,8 @@ def arguments() -> argparse.ArgumentParser:
     command.add_argument(
         "--dev-section", type=int, choices=(22, 24), default=22, help="of trees; default 22"
     )
+    command = commands.add_parser("demo", help="write the embedded corpus")
+    command.add_argument("folder", type=Path)
     return parser
 
 
@@ -620,16 +627,15 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if given.what == "check":
             return check(given.data)
+        if given.what == "demo":
+            demo.write(given.folder)
+            return 0
         words = sys.argv[1:] if argv is None else argv
-        convert(given, shlex.join(["prepare_data.py", *words]))
+        convert(given, shlex.join(["scripts/data", *words]))
     except TurbotagError as e:
-        print(f"prepare_data: {e}", file=sys.stderr)
+        print(f"scripts/data: {e}", file=sys.stderr)
         return e.exit_code
     except KeyboardInterrupt:
-        print("prepare_data: interrupted", file=sys.stderr)
+        print("scripts/data: interrupted", file=sys.stderr)
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

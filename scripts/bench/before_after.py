@@ -1,6 +1,6 @@
 """Train the same models with another checkout of turbotag and with this one, in turns.
 
-    python scripts/before_after.py OTHER      # a folder with the other checkout
+    python scripts/bench/before_after.py OTHER      # a folder with the other checkout
 
 Prints a table of certificates, scores on held-out sentences, arrays and CPU seconds. Every tenth
 training sentence of CoNLL-2000 and OCR is held out, since they have no dev set; Dutch and EWT have
@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import DATA, Run, run, sentences, some, table, turbotag
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from measure import Run, run, sentences, some, table, turbotag
+
+from corpora import DATA, ROOT
 from turbotag.storage import store
 
-HERE = Path(__file__).resolve().parents[1]
 CORPORA = DATA.resolve()
 PARSE = ("--task", "parse")
 HELD_OUT = 10  # every so many sentences, where there is no dev set
@@ -77,7 +80,7 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> str:
 
 
 def compared(other: Path) -> Iterator[list[Any]]:
-    places = {"before": other, "after": HERE}
+    places = {"before": other, "after": ROOT}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for name, options, *files in corpora(folder):

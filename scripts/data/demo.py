@@ -1,102 +1,41 @@
-"""Write the embedded corpus, data/demo: sentences from a small grammar and lexicon of our own.
+"""The embedded corpus, data/demo: sentences from a small grammar and lexicon of our own.
 
 It is synthetic: made so that the demo and the tests need nothing else, not to measure accuracy.
 Every sentence has UPOS, lemma, heads, labels and entities. Names are ambiguous on purpose (Halden
 is a person, a place or a firm by its context), some words are nouns and verbs, and about one
 sentence in five has a crossing arc (an extraposed relative clause or a fronted question word).
-
-    python scripts/make_data.py data/demo
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
 GIVEN = [
-    "Ada",
-    "Bruno",
-    "Celia",
-    "Dorian",
-    "Edda",
-    "Felix",
-    "Greta",
-    "Hugo",
-    "Ines",
-    "Jonas",
-    "Kaja",
-    "Leon",
-    "Mira",
-    "Nils",
-    "Olga",
-    "Pavel",
-]
+    "Ada", "Bruno", "Celia", "Dorian", "Edda", "Felix", "Greta", "Hugo", "Ines", "Jonas",
+    "Kaja", "Leon", "Mira", "Nils", "Olga", "Pavel",
+]  # fmt: skip
 NAMES = [
-    "Halden",
-    "Verity",
-    "Orrin",
-    "Castell",
-    "Marlow",
-    "Tamsin",
-    "Brandt",
-    "Sorrel",
-    "Quill",
-    "Lindqvist",
-    "Farrow",
-    "Penrose",
-]
+    "Halden", "Verity", "Orrin", "Castell", "Marlow", "Tamsin", "Brandt", "Sorrel", "Quill",
+    "Lindqvist", "Farrow", "Penrose",
+]  # fmt: skip
 PLACE_HEADS = ["Port", "Lake", "Mount", "Cape", "New"]
 FIRMS = ["Bank", "Institute", "Press", "Railways", "College", "Union", "Theatre"]
 PLACES = ["Elmstadt", "Korvany", "Sundholm", "Ravello", "Tirana", "Braga", "Oslo", "Lima"]
 NOUNS = [
-    "letter",
-    "book",
-    "plan",
-    "boat",
-    "garden",
-    "bridge",
-    "song",
-    "report",
-    "engine",
-    "lamp",
-    "child",
-    "teacher",
-    "sailor",
-    "farmer",
-    "doctor",
-    "cat",
-    "horse",
-    "watch",
-    "light",
-    "train",
-    "story",
-    "map",
-    "window",
-    "market",
-]
+    "letter", "book", "plan", "boat", "garden", "bridge", "song", "report", "engine", "lamp",
+    "child", "teacher", "sailor", "farmer", "doctor", "cat", "horse", "watch", "light", "train",
+    "story", "map", "window", "market",
+]  # fmt: skip
 ADJECTIVES = [
-    "old",
-    "small",
-    "green",
-    "quiet",
-    "bright",
-    "heavy",
-    "famous",
-    "early",
-    "broken",
-    "honest",
-]
+    "old", "small", "green", "quiet", "bright", "heavy", "famous", "early", "broken", "honest",
+]  # fmt: skip
 ADVERBS = ["yesterday", "often", "slowly", "again", "today", "quickly", "never"]
 PREPOSITIONS = ["in", "near", "with", "from", "for", "behind"]
 INTRANSITIVE = {
-    "arrives": "arrive",
-    "sleeps": "sleep",
-    "sings": "sing",
-    "waits": "wait",
-    "left": "leave",
-}
+    "arrives": "arrive", "sleeps": "sleep", "sings": "sing", "waits": "wait", "left": "leave",
+}  # fmt: skip
 TRANSITIVE = {
     "sees": "see", "reads": "read", "paints": "paint", "sold": "sell", "found": "find",
     "plans": "plan", "watches": "watch", "lights": "light", "visited": "visit", "joined": "join",
@@ -267,23 +206,15 @@ def render(root: Word, number: int) -> tuple[str, str]:
     return "\n".join(lines) + "\n\n", "\n".join(columns) + "\n\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=7)
-    args = parser.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
-    grammar = Grammar(args.seed)
-    number = 0
+def write(folder: Path, seed: int = 7) -> None:
+    """All files of the corpus."""
+    folder.mkdir(parents=True, exist_ok=True)
+    grammar, number = Grammar(seed), 0
     for split, size in (("train", 400), ("dev", 60), ("test", 60)):
         rendered = []
         for _ in range(size):
             number += 1
             rendered.append(render(grammar.sentence(), number))
         for n, suffix in enumerate(("conllu", "iob2")):
-            path = args.folder / f"{split}.{suffix}"
+            path = folder / f"{split}.{suffix}"
             path.write_text("".join(r[n] for r in rendered), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

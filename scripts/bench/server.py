@@ -1,6 +1,6 @@
 """Load on the server: clients that ask all at once, bad input meanwhile, kills and restarts.
 
-    python scripts/bench_server.py load hostile restarts page
+    python scripts/bench server load hostile restarts page
 
 Server and clients run on this machine and share its cores; nothing leaves 127.0.0.1.
 """
@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from measure import Page, Part, Setting, main, table
+from measure import Page, Part, Setting, table
 
-DEMO = Path(__file__).parents[1] / "data" / "demo"
+from corpora import DEMO
+
 CLIENTS = 50
 TEN_MEGABYTES = 10_000_000
 
@@ -278,13 +279,10 @@ PAGE = Page(
     "The server, measured",
     "server",
     "server",
-    "bench_server.py",
+    "bench/server.py",
     {
         "load": Part("Many clients", load),
         "hostile": Part("Bad input", hostile),
         "restarts": Part("Kills and restarts", restarts),
     },
 )
-
-if __name__ == "__main__":
-    main(PAGE, __doc__)

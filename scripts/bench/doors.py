@@ -1,6 +1,6 @@
 """Measure the doors: turbotag.CRF beside sklearn-crfsuite, documents one by one and many at once.
 
-    python scripts/bench_doors.py crf documents page
+    python scripts/bench doors crf documents page
 
 Dutch NER (CoNLL-2002) with the features of sklearn-crfsuite's tutorial: the word in small letters,
 two endings, three kinds of capitals and digits, the tag and its first letters, of a word and its
@@ -17,7 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import Page, Part, Row, Setting, main, rounds, run, table, values
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from measure import Page, Part, Row, Setting, rounds, run, table, values
 
 SETTINGS = {
     "algorithm": "lbfgs",
@@ -198,7 +200,7 @@ PAGE = Page(
     "Doors, measured",
     "doors",
     "doors",
-    "bench_doors.py",
+    "bench/doors.py",
     {
         "crf": Part("turbotag.CRF and sklearn-crfsuite", crf, crf_section),
         "documents": Part("Documents", documents, documents_section),
@@ -208,5 +210,3 @@ PAGE = Page(
 if __name__ == "__main__":
     if sys.argv[1:2] == ["train"]:
         print(json.dumps(train(*sys.argv[2:])))
-    else:
-        main(PAGE, __doc__ or "")

@@ -1,6 +1,6 @@
 """Measure the parser: accuracy, time, memory and size, certificates, cost by length.
 
-    python scripts/bench_parser.py quarter full supertags decoders features sdca agree gothic \
+    python scripts/bench parser quarter full supertags decoders features sdca agree gothic \
         length page
 
 QUARTER is every 4th sentence of UD English EWT's training file from the first one, FULL is all of
@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,9 @@ from measure import (
     Row,
     Run,
     Setting,
-    main,
+    evaluate,
     run,
+    scratch,
     sentences,
     some,
     table,
@@ -40,12 +39,6 @@ from problems import certified, follow, slovene
 from turbotag.corpus.reader import from_bytes, read
 from turbotag.models.pipeline import load_model
 from turbotag.structures import projective, tree
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
 
 
 def quarter(setting: Setting, folder: Path) -> Path:
@@ -61,7 +54,7 @@ def train(source: Path, model: Path, *options: object) -> Run:
 
 
 def conventions(model: Path, gold: Path) -> dict[str, Any]:
-    return run(turbotag("eval", "--model", model, gold, "--json")).json()["conventions"]
+    return evaluate("--model", model, gold)["conventions"]
 
 
 def attachment(convention: dict[str, float]) -> str:
@@ -346,7 +339,7 @@ PAGE = Page(
     "The parser, measured",
     "parser",
     "parser",
-    "bench_parser.py",
+    "bench/parser.py",
     {
         "quarter": Part("EWT, a quarter of the training data", lambda s: ewt(s, False)),
         "full": Part("EWT, all training data", lambda s: ewt(s, True)),
@@ -359,6 +352,3 @@ PAGE = Page(
         "length": Part("Cost against sentence length", length),
     },
 )
-
-if __name__ == "__main__":
-    main(PAGE, __doc__)

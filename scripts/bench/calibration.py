@@ -1,6 +1,6 @@
 """Measure calibration: are predictions of probability p right in a share p of cases?
 
-    python scripts/bench_calibration.py shipped genres second_model page
+    python scripts/bench calibration shipped genres second_model page
 
 All words count, and labels with their subtypes. Models are of EWT; `genres` and `second_model` take
 every fourth training sentence.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from measure import Page, Part, Setting, main, sentences, table
+from measure import Page, Part, Setting, sentences, table
 
 from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import Column, read
@@ -173,13 +173,10 @@ PAGE = Page(
     "Probabilities, measured",
     "calibration",
     "calibration",
-    "bench_calibration.py",
+    "bench/calibration.py",
     {
         "shipped": Part("The shipped models", shipped),
         "genres": Part("Another domain: one genre of EWT left out", genres),
         "second_model": Part("With and without a dev set", second_model),
     },
 )
-
-if __name__ == "__main__":
-    main(PAGE, __doc__)

@@ -1,4 +1,4 @@
-"""scripts/prepare_data.py on tiny files of our own in the layouts of the licensed corpora."""
+"""scripts/data on tiny files of our own in the layouts of the licensed corpora."""
 
 import json
 import re
@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 if not SCRIPTS.is_dir():
     pytest.skip("scripts/ is not here", allow_module_level=True)
-sys.path.insert(0, str(SCRIPTS))
+sys.path[:0] = [str(SCRIPTS / "data"), str(SCRIPTS)]
 
 import penn  # noqa: E402
-import prepare_data  # noqa: E402
+import prepare  # noqa: E402
 
 import corpora  # noqa: E402
 from turbotag.corpus.reader import read  # noqa: E402
@@ -88,7 +88,7 @@ hit/VBD
 
 
 def run(*arguments):
-    return prepare_data.main([str(a) for a in arguments])
+    return prepare.main([str(a) for a in arguments])
 
 
 def write(folder, files):
@@ -106,10 +106,10 @@ def refused(capsys, data, *arguments):
     code = run(*arguments, "-o", data)
     error = capsys.readouterr().err
     assert code == 1, error
-    assert error.startswith("prepare_data: ")
+    assert error.startswith("scripts/data: ")
     assert error.count("\n") == 1
     assert not data.exists() or not [p for p in data.rglob("*") if p.is_file()]
-    return error.removeprefix("prepare_data: ").strip()
+    return error.removeprefix("scripts/data: ").strip()
 
 
 @pytest.fixture
@@ -178,12 +178,12 @@ def test_conll2003_becomes_iob2_with_a_manifest(tmp_path, ner_files, capsys):
     for file in ("train.txt", "testa.txt", "testb.txt"):
         assert (data / "conll2003" / file).read_text() == NER_IOB2
     made = json.loads((data / "conll2003" / "manifest.json").read_text())
-    assert made["command"].startswith("prepare_data.py conll2003 ")
+    assert made["command"].startswith("scripts/data conll2003 ")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", made["date"])
     record = made["files"]["train.txt"]
     assert record["source"]["path"] == str(ner_files[0])
-    assert record["source"]["sha256"] == prepare_data.sha256(str(ner_files[0]))
-    assert record["sha256"] == prepare_data.sha256(str(data / "conll2003" / "train.txt"))
+    assert record["source"]["sha256"] == prepare.sha256(str(ner_files[0]))
+    assert record["sha256"] == prepare.sha256(str(data / "conll2003" / "train.txt"))
     assert record["PER"] == 2
     assert corpora.missing(data, "conll2003") is None
 
@@ -215,7 +215,7 @@ def test_counts_and_checksums(tmp_path, ner_files, monkeypatch, capsys):
 
     right = {"sentences": 2, "tokens": 8, "LOC": 1, "MISC": 0, "ORG": 1, "PER": 2}
     published = dict.fromkeys(("train.txt", "testa.txt", "testb.txt"), right)
-    known = {"source": "a page", "sha256": {"testa.txt": prepare_data.sha256(str(ner_files[1]))}}
+    known = {"source": "a page", "sha256": {"testa.txt": prepare.sha256(str(ner_files[1]))}}
     paper = {"source": "a paper", "files": published}
     fake_table(monkeypatch, "conll2003", published=paper, checksums=known)
     assert run("conll2003", *ner_files, "-o", data) == 0
@@ -282,7 +282,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, ner_files, monkeypatch, capsys)
         Path(path).write_bytes(data)
         done.append(path)
 
-    monkeypatch.setattr(prepare_data, "write_atomically", failing)
+    monkeypatch.setattr(prepare, "write_atomically", failing)
     error = refused(capsys, tmp_path / "data", "conll2003", *ner_files, "--any-size")
     assert error.endswith("no space left on the device")
     assert len(done) == 2
@@ -290,14 +290,14 @@ def test_a_failed_write_leaves_nothing(tmp_path, ner_files, monkeypatch, capsys)
 
 
 def test_what_reads_back_otherwise_is_not_installed(tmp_path, ner_files, monkeypatch, capsys):
-    real = prepare_data.ner_file
+    real = prepare.ner_file
 
     def wrong(path, file, remarks):
         result = real(path, file, remarks)
         result.words[0] = "Adam"
         return result
 
-    monkeypatch.setattr(prepare_data, "ner_file", wrong)
+    monkeypatch.setattr(prepare, "ner_file", wrong)
     error = refused(capsys, tmp_path / "data", "conll2003", *ner_files, "--any-size")
     assert "is not what was to be written" in error
 
@@ -604,7 +604,7 @@ def test_check_tells_known_other_changed_and_damaged(tmp_path, ner_files, monkey
         },
     )
     data = tmp_path / "data"
-    known = prepare_data.sha256(str(data / "ewt" / "train.conllu"))
+    known = prepare.sha256(str(data / "ewt" / "train.conllu"))
     files = corpora.table()["ewt"]["files"]
     files["train.conllu"]["sha256"] = known
     fake_table(monkeypatch, "ewt", files=files)
@@ -646,7 +646,7 @@ def test_usage(capsys):
 
 
 def test_as_a_program(tmp_path, ner_files):
-    script = [sys.executable, str(SCRIPTS / "prepare_data.py")]
+    script = [sys.executable, str(SCRIPTS / "data")]
     for arguments, code in (
         (["conll2003", "one", "-o", "x"], 2),
         (["conll2003", *map(str, ner_files), "-o", str(tmp_path / "data"), "--any-size"], 0),

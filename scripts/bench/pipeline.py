@@ -1,15 +1,13 @@
 """Measure the shipped pipeline: sizes of its files, accuracy on test data, speed from raw text.
 
-python scripts/bench_pipeline.py files scores speed page
+python scripts/bench pipeline files scores speed page
 """
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from measure import Page, Part, Setting, main, run, table, turbotag, words_per_second
+from measure import Page, Part, Setting, evaluate, run, scratch, table, turbotag, words_per_second
 
 from turbotag.corpus.reader import read
 from turbotag.corpus.surface import read_surface
@@ -30,10 +28,6 @@ def files(setting: Setting) -> str:
     return table(["model", "MB"], [[f"`{n}`", f"{x / 1e6:.2f}"] for n, x in sizes.items()])
 
 
-def evaluate(*arguments: object) -> dict[str, Any]:
-    return run(turbotag("eval", "--json", *arguments)).json()
-
-
 def scores(setting: Setting) -> str:
     """Every model on test data, alone and in the pipeline."""
     test, rows = setting.data / "ewt" / "test.conllu", []
@@ -44,8 +38,8 @@ def scores(setting: Setting) -> str:
         for c in found["conventions"].values():
             rows.append([what, data, c["convention"], percent(c["uas"]), percent(c["las"])])
 
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out.conllu"
+    with scratch() as folder:
+        out = folder / "out.conllu"
         run(turbotag("predict", "en", test, "-o", out))
         for name in ("upos", "xpos", "feats", "lemma"):
             right = evaluate(test, out, "--target", name)["accuracy"]
@@ -69,8 +63,8 @@ def speed(setting: Setting) -> str:
     raw, words = read_surface(gold).text(), gold.n_tokens
     cut = words_per_second(load("en-tokenize"), raw.encode(), layout=Layout("raw"))
     rows = [["en-tokenize", f"{cut:,.0f}"]]
-    with tempfile.TemporaryDirectory() as folder:
-        tagged = Path(folder) / "tagged.conllu"
+    with scratch() as folder:
+        tagged = folder / "tagged.conllu"
         run(turbotag("predict", "en", source, "-o", tagged))
         for name in shipped.pipelines()["en"][1:]:
             rows.append([name, f"{words_per_second(load(name), str(tagged)):,.0f}"])
@@ -87,13 +81,10 @@ PAGE = Page(
     "The shipped models, measured",
     "models",
     "pipeline",
-    "bench_pipeline.py",
+    "bench/pipeline.py",
     {
         "files": Part("Files", files),
         "scores": Part("Accuracy", scores),
         "speed": Part("Speed", speed),
     },
 )
-
-if __name__ == "__main__":
-    main(PAGE, __doc__)

@@ -1,6 +1,6 @@
 """Train the models that are shipped, score them on test data, write cards.
 
-    python scripts/make_models.py [NAME...]
+    python scripts/release/make_models.py [NAME...]
 
 Each is a pipeline in one file: English in turbotag/pretrained, others in packages below models/.
 Data: UD English EWT, Portuguese Bosque and Slovenian SSJ, Universal NER's annotation of the first
@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora import DATA
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from corpora import DATA, ROOT
 from turbotag.corpus.reader import from_bytes, read
 from turbotag.models.bundle import load_bundle, save_bundle
 from turbotag.models.evaluation import compare_raw
@@ -48,7 +51,7 @@ GAZETTEERS = {
     "city": "uscities.txt",
     "state": "usstates.txt",
 }
-OWN = Path(__file__).parents[1] / "data" / "gazetteers"
+OWN = ROOT / "data" / "gazetteers"
 
 
 def gazetteers(data: Path) -> dict[str, str]:
@@ -159,7 +162,7 @@ RATES = {
     "parse, second order": 19_000,
     "ner": 215_000,
 }
-PACKAGES = Path(__file__).parents[1] / "models"  # of other languages than English
+PACKAGES = ROOT / "models"  # of other languages than English
 ENTITY_FILES = {"ner": "train.iob2", "ner_dev": "dev.iob2"}
 
 
@@ -216,7 +219,7 @@ def make(name: str, data: Path, folder: Path) -> None:
         recipes=recipe.recipes,
         **recipe.options(data),
     )
-    command = f"scripts/make_models.py {name}"
+    command = f"scripts/release/make_models.py {name}"
     begun = folder / f".{name}.pipeline"
     if not begun.exists():  # it is there if its size was refused
         train_pipeline(options, str(begun), None, print, command, resume=True)

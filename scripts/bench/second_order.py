@@ -1,8 +1,8 @@
 """Measure the second-order parser: the bound and Bethe's log Z against enumeration, the race.
 
-    python scripts/bench_second_order.py tight surrogate race race_full page
+    python scripts/bench second_order tight surrogate race race_full page
 
-Data and conventions are those of bench_parser.py.
+Data and conventions are those of parser.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 from typing import Any
 
 import numpy as np
-from bench_parser import COSTS, attachment, costs, quarter, scratch, train
-from measure import Page, Part, Setting, main, run, table, turbotag
+from measure import Page, Part, Setting, evaluate, run, scratch, table, turbotag
+from parser import COSTS, attachment, costs, quarter, train
 
 from turbotag.corpus.reader import read
 from turbotag.structures import belief_propagation, convex_bound, parts, pruning, second_order, tree
@@ -139,7 +139,7 @@ def race(setting: Setting, full: bool = False) -> str:
             scores = []
             for decode in ("viterbi", "map"):
                 parsed = run(turbotag("predict", model, dev, "-o", out, "--decode", decode))
-                c = run(turbotag("eval", "--task", "parse", dev, out, "--json")).json()
+                c = evaluate("--task", "parse", dev, out)
                 names = ("nopunct", "conll18") if decode == "viterbi" else ("nopunct",)
                 scores += [attachment(c["conventions"][n]) for n in names]
             proven = re.search(r"(\d+) of (\d+) trees", parsed.err)
@@ -180,7 +180,7 @@ PAGE = Page(
     "Second order, measured",
     "second_order",
     "second-order",
-    "bench_second_order.py",
+    "bench/second_order.py",
     {
         "tight": Part("The bound and Bethe's log Z on random graphs, against enumeration", tight),
         "race": Part("EWT QUARTER, labelled", race),
@@ -188,6 +188,3 @@ PAGE = Page(
         "surrogate": Part("The certified surrogate, on Slovene", surrogate),
     },
 )
-
-if __name__ == "__main__":
-    main(PAGE, __doc__)

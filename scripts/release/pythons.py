@@ -1,6 +1,6 @@
 """Run the tests on every Python that the package promises to run on and that is installed.
 
-    python scripts/pythons.py [ARGUMENTS OF PYTEST]
+    python scripts/release/pythons.py [ARGUMENTS OF PYTEST]
 
 The promise is the classifiers of pyproject.toml. Each Python has an environment in dist/pythonX.Y;
 one that is not installed is skipped with a sentence.
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CLASSIFIER = re.compile(r'"Programming Language :: Python :: (3\.\d+)"')
 
 
