@@ -10,16 +10,26 @@ neighbours. Each training is a process of its own; they take turns.
 from __future__ import annotations
 
 import json
-import re
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from measure import Page, Part, Row, Setting, rounds, run, table, values
+from measure import (
+    Page,
+    Part,
+    Row,
+    Setting,
+    evaluate,
+    read,
+    rounds,
+    run,
+    scratch,
+    some,
+    table,
+    values,
+)
+from peers import worker
 
 SETTINGS = {
     "algorithm": "lbfgs",
@@ -34,88 +44,6 @@ KINDS = {
 }
 
 
-# ---- Training, in a process of its own -----------------------------------------------------------
-
-
-def sentences(path: Path, most: int | None) -> list[list[list[str]]]:
-    """Lines of columns; -DOCSTART- lines are none."""
-    blocks = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
-    found = [[line.split() for line in block.splitlines() if line.strip()] for block in blocks]
-    kept = [[f for f in sentence if f[0] != "-DOCSTART-"] for sentence in found]
-    return [sentence for sentence in kept if sentence][:most]
-
-
-def features(sentence: list[list[str]]) -> list[dict[str, Any]]:
-    """Of each word, and of its neighbours under -1: and +1:."""
-    own = [
-        {
-            "word.lower()": word.lower(),
-            "word.isupper()": word.isupper(),
-            "word.istitle()": word.istitle(),
-            "postag": tag,
-            "postag[:2]": tag[:2],
-        }
-        for word, tag, *_ in sentence
-    ]
-    out = []
-    for t, (word, *_) in enumerate(sentence):
-        found: dict[str, Any] = {"bias": 1.0, "word[-3:]": word[-3:], "word[-2:]": word[-2:]}
-        found |= own[t] | {"word.isdigit()": word.isdigit()}
-        for step, edge in ((-1, "BOS"), (1, "EOS")):
-            if 0 <= t + step < len(own):
-                found |= {f"{step:+d}:{name}": value for name, value in own[t + step].items()}
-            else:
-                found[edge] = True
-        out.append(found)
-    return out
-
-
-def entity_f1(gold: list[list[str]], found: list[list[str]]) -> float:
-    """As conlleval counts."""
-    import numpy as np
-
-    from turbotag.corpus.reader import Column
-    from turbotag.metrics import spans
-
-    def numbered(tags: list[list[str]]) -> Column:
-        strings = sorted({tag for sentence in tags for tag in sentence})
-        at = {tag: n for n, tag in enumerate(strings)}
-        ids = [at[tag] for sentence in tags for tag in sentence]
-        return Column(strings, np.array(ids, np.int32))
-
-    cuts = np.cumsum([0, *map(len, gold)])
-    score = spans.score(numbered(gold), numbered(found), cuts)
-    assert score is not None
-    return score.main
-
-
-def train(kind: str, folder: str, most: str) -> dict[str, Any]:
-    """Train one kind and score it on both test files."""
-    limit = int(most) or None
-    files = [sentences(Path(folder) / f, limit) for f in ("train.txt", "testa.txt", "testb.txt")]
-    words = kind == "turbotag.CRF on words"
-    make: Any = (lambda s: [(w[0], w[1]) for w in s]) if words else features
-    data = [([make(s) for s in file], [[w[-1] for w in s] for s in file]) for file in files]
-    if kind == "sklearn-crfsuite":
-        from sklearn_crfsuite import CRF
-    else:
-        from turbotag import CRF
-    crf = CRF(**SETTINGS, **({"template": "ner"} if words else {}))
-    begin = time.process_time()
-    crf.fit(*data[0])
-    middle = time.process_time()
-    found = [[list(labels) for labels in crf.predict(X)] for X, _ in data[1:]]
-    end = time.process_time()
-    scores = [entity_f1(y, f) for (_, y), f in zip(data[1:], found, strict=True)]
-    tokens = sum(len(s) for X, _ in data[1:] for s in X)
-    names = ("f1_testa", "f1_testb")
-    return {
-        "fit_s": round(middle - begin, 2),
-        "words_per_s": round(tokens / (end - middle)),
-        **{name: round(100 * score, 2) for name, score in zip(names, scores, strict=True)},
-    }
-
-
 # ---- Parts ---------------------------------------------------------------------------------------
 
 
@@ -123,18 +51,22 @@ def crf(setting: Setting) -> None:
     """Training and tagging by both."""
     if not setting.has("conll2002-nl"):
         return
-    folder, most = setting.data / "conll2002-nl", setting.pick(200, 0)
-    found: list[Row] = []
-    for repeat, kind in rounds(dict.fromkeys(KINDS, 1 + setting.repeats)):
-        done = run([sys.executable, __file__, "train", kind, str(folder), str(most)])
-        if repeat:  # the first one may compile kernels
-            found.append({"kind": kind, **done.json(), **done.usage()})
+    folder, found = setting.data / "conll2002-nl", list[Row]()
+    with scratch() as at:
+        for name in ("train", "testa", "testb"):
+            some(folder / f"{name}.txt", 1, at / f"{name}.txt", setting.pick(200, None))
+        for repeat, kind in rounds(dict.fromkeys(KINDS, 1 + setting.repeats)):
+            done = run(worker("sklearn_crf", kind, json.dumps(SETTINGS), at))
+            if repeat:  # the first one may compile kernels
+                row = {"kind": kind, **done.json()}
+                for name in ("testa", "testb"):
+                    f1 = evaluate(at / f"{name}.txt", at / f"{name}.tagged")["f1"]
+                    row[f"f1_{name}"] = round(100 * f1, 2)
+                found.append({**row, **done.usage()})
     setting.write("crf", found)
 
 
 def crf_section(out: Path) -> str:
-    from measure import read
-
     rows = read(out / "crf.csv")
     lines = []
     for kind, what in KINDS.items():
@@ -186,8 +118,6 @@ def documents(setting: Setting) -> None:
 
 
 def documents_section(out: Path) -> str:
-    from measure import read
-
     rows = read(out / "documents.csv")
     lines = []
     for way in dict.fromkeys(row["way"] for row in rows):
@@ -206,7 +136,3 @@ PAGE = Page(
         "documents": Part("Documents", documents, documents_section),
     },
 )
-
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["train"]:
-        print(json.dumps(train(*sys.argv[2:])))
