@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -239,12 +240,18 @@ def values(rows: Iterable[Row], column: str, **wanted: Any) -> list[float]:
     return [r[column] for r in chosen(rows, **wanted) if r.get(column) is not None]
 
 
-def groups(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows by the values of some columns, in the order in which they come."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+def groups(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
+    """Rows by the value of a column, or the values of several, in the order in which they come."""
+    of, found = itemgetter(*keys), dict[Any, list[Row]]()
     for row in rows:
-        found.setdefault(tuple(row[k] for k in keys), []).append(row)
+        found.setdefault(of(row), []).append(row)
     return found
+
+
+def curve(rows: Iterable[Row], x: str, y: str) -> tuple[list[float], list[float]]:
+    """Two columns, for a plot."""
+    pairs = [(r[x], r[y]) for r in rows]
+    return [a for a, _ in pairs], [b for _, b in pairs]
 
 
 def short(x: float) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from measure import Row, Setting, sentences, timed
@@ -16,6 +18,8 @@ from turbotag.optim.certificate import Certificate, certify_dual, objective
 from turbotag.training import parser as parser_training
 from turbotag.training import tagger as training
 from turbotag.training.options import options_for
+
+Methods = dict[str, tuple[str, dict[str, Any]]]  # by label: optimizer, parameters
 
 # task, template, format, files
 TAGGING: dict[str, tuple[str, str, str | None, dict[str, str]]] = {
@@ -164,6 +168,45 @@ def follow(
             "cpu_seconds": round(spent, 3),
             **found,
         }
+
+
+def race(
+    task: Task,
+    methods: Methods,
+    measure: Callable[[Any], Row],
+    epochs: int,
+    C: float = 1.0,
+    enough: Callable[[Row], bool] = lambda row: False,
+    **limits: Any,
+) -> Iterator[Row]:
+    """Follow optimizers one after the other, each until a row is enough."""
+    for label, (name, params) in methods.items():
+        opt, row = task.optimizer(name, C, **params), Row()
+        for found in follow(opt, measure, epochs, **limits):
+            row = {"optimizer": label, **found}
+            yield row
+            if enough(row):
+                break
+        opt.close()
+        print(row, flush=True)
+
+
+def descents(
+    task: Task, methods: Methods, close: float, C: float = 1.0, **limits: Any
+) -> Iterator[Row]:
+    """Race to the optimum: primal values, and the best dual so far of each method, until they are
+    so close, relative to the primal."""
+    best: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+
+    def measure(opt: Any) -> Row:
+        dual = -math.inf if opt.dual is None else opt.dual
+        best[opt] = max(dual, best.get(opt, -math.inf))
+        return {"primal": primal_of(opt), "best_dual": best[opt]}
+
+    def enough(row: Row) -> bool:
+        return row["primal"] - row["best_dual"] < close * row["primal"]
+
+    yield from race(task, methods, measure, 10_000, C, enough, **limits)
 
 
 def limited(cls: type[Optimizer], seconds: float) -> type[Optimizer]:

@@ -183,7 +183,7 @@ def descents(out: Path) -> dict[str, list[tuple[float, float]]]:
     """(CPU seconds, P) of each training. The last P is the one evaluated at the weights of the
     model: l2sgd itself reports what it summed up while the weights changed, which is more."""
     rows, found = read(out / "crfsuite-train.csv"), {}
-    for (method,), mine in groups(read(out / "crfsuite-curves.csv"), "method").items():
+    for method, mine in groups(read(out / "crfsuite-curves.csv"), "method").items():
         found[method] = [(r["cpu_s"], r["primal"]) for r in mine]
         found[method][-1] = found[method][-1][0], values(rows, "primal", method=method)[0]
     return found
@@ -238,7 +238,7 @@ def plot(out: Path) -> None:
     }
     points = {
         method: ([statistics.median(values(r, "cpu_s"))], [statistics.median(values(r, "f1"))])
-        for (method,), r in groups(rows, "method").items()
+        for method, r in groups(rows, "method").items()
     }
     panels = [
         ("Training: the same objective P(w); peers dashed", "CPU seconds since the process began",

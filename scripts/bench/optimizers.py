@@ -99,7 +99,7 @@ def section(out: Path, part: str) -> str:
     paragraphs = []
     for path in sorted(out.glob(f"{part}-*.csv")):
         corpus = path.stem.split("-", 1)[1]
-        for (loss,), rows in groups(read(path), "loss").items():
+        for loss, rows in groups(read(path), "loss").items():
             best = max(r["dual"] for r in rows)
             first = f"the first {rows[0]['sentences']:,.0f} sequences"
             paragraphs.append(f"**{NAMES[corpus]}, {first}, {loss}**, best dual {best:.7f}")

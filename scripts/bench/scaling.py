@@ -340,7 +340,7 @@ def section(out: Path) -> str:
         table(head, body),
     ]
     body = []
-    for (model,), rows in groups(read(out / "scaling-threads.csv"), "model").items():
+    for model, rows in groups(read(out / "scaling-threads.csv"), "model").items():
         rates = [rate(rows, "wall_s", threads=n) for n in (1, 2)]
         cpu = [spread(values(rows, "cpu_s", threads=n)) for n in (1, 2)]
         gain = math.log2(statistics.median(rates[1]) / statistics.median(rates[0]))

@@ -133,7 +133,7 @@ def bare(line: str) -> str:
 
 def comparisons(out: Path) -> Iterator[Comparison]:
     trained, used = read(out / "treebanks-train.csv"), read(out / "treebanks.csv")
-    for (bank,), rows in groups(trained, "bank").items():
+    for bank, rows in groups(trained, "bank").items():
         sides = Sides(rows, UDPIPE, {"system": US}, {"system": UDPIPE})
         yield sides.compare(f"train all stages, {bank}", "cpu_s", "CPU s")
         yield sides.compare(f"train all stages, peak memory, {bank}", "peak_mb", "MB")
@@ -150,7 +150,7 @@ def comparisons(out: Path) -> Iterator[Comparison]:
 
 def plot(out: Path) -> None:
     used = read(out / "treebanks.csv")
-    banks = [bank for (bank,) in groups(used, "bank")]
+    banks = list(groups(used, "bank"))
     picture = figure(11, 3.4)
     for axis, name in zip(picture.subplots(1, 4), ("UPOS", "UFeats", "Lemmas", "LAS"), strict=True):
         keys = [(b, s) for b in banks for s in (US, UDPIPE)]

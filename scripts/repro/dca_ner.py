@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from common import Claim, first_at, rows_of, shown
-from measure import Row, Setting, groups, table
+from measure import Row, Setting, curve, groups, table
 from plots import draw
 from problems import NAMES, follow, tagging
 
@@ -48,10 +48,9 @@ def plot(out: Path) -> None:
     panels = []
     for (corpus, C), rows in groups(rows_of(out, "dca-ner"), "corpus", "C").items():
         lines = {}
-        for (name,), mine in groups(rows, "optimizer").items():
-            x = [r["epoch"] for r in mine]
-            lines[name] = x, [r["dev_f1"] for r in mine]
-            lines[f"{name} (dashed)"] = x, [r["test_f1"] for r in mine]
+        for name, mine in groups(rows, "optimizer").items():
+            lines[name] = curve(mine, "epoch", "dev_f1")
+            lines[f"{name} (dashed)"] = curve(mine, "epoch", "test_f1")
         title = f"{NAMES[corpus]}, C = {C:g}: dev, test dashed"
         panels.append((title, "epochs (L-BFGS: iterations)", "F1, %", lines))
     draw(out / "dca-ner.png", panels, below_best=15.0)
@@ -61,7 +60,7 @@ def section(out: Path) -> str:
     found = []
     for (corpus, C), rows in groups(rows_of(out, "dca-ner"), "corpus", "C").items():
         best = max(r["dev_f1"] for r in rows)
-        for (name,), mine in groups(rows, "optimizer").items():
+        for name, mine in groups(rows, "optimizer").items():
             there = [first_at(mine, "dev_f1", best - CLOSE, x, False) for x in ("epoch", "passes")]
             last = mine[-1]
             scores = max(r["dev_f1"] for r in mine), last["dev_f1"], last["test_f1"]
@@ -86,7 +85,7 @@ def claims(out: Path) -> list[Claim]:
     slower, words, first, batch, etas = [], [], [], [], set()
     for (corpus, C), rows in groups(rows_of(out, "dca-ner"), "corpus", "C").items():
         best = max(r["dev_f1"] for r in rows)
-        by = {name: mine for (name,), mine in groups(rows, "optimizer").items()}
+        by = groups(rows, "optimizer")
         there = {
             n: first_at(mine, "dev_f1", best - CLOSE, "epoch", False) for n, mine in by.items()
         }

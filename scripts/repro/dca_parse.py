@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, first_at, rows_of
-from measure import Row, Setting, groups, some, table, turbotag
+from measure import Row, Setting, curve, groups, some, table, turbotag
 from measure import run as process
 from plots import draw
 from problems import NAMES
@@ -74,12 +74,9 @@ def followed(
 
 def plot(out: Path) -> None:
     panels = []
-    for (corpus,), rows in groups(rows_of(out, "dca-parse"), "corpus").items():
+    for corpus, rows in groups(rows_of(out, "dca-parse"), "corpus").items():
         lines = {
-            kind + (" (dashed)" if name == "sgd" else ""): (
-                [r["epoch"] for r in mine],
-                [r["uas"] for r in mine],
-            )
+            kind + (" (dashed)" if name == "sgd" else ""): curve(mine, "epoch", "uas")
             for (kind, name), mine in groups(rows, "model", "optimizer").items()
         }
         title = f"{NAMES[corpus]}: DCA, SGD dashed"

@@ -8,7 +8,7 @@ from typing import Any
 from common import Claim, first_at, rows_of, shown
 from measure import Row, Setting, groups, table
 from plots import draw
-from problems import Task, follow, primal_of, slovene
+from problems import Methods, Task, primal_of, race, slovene
 
 from turbotag.training.options import options_for
 from turbotag.training.tagger import problem
@@ -16,7 +16,7 @@ from turbotag.training.tagger import problem
 TITLE = "Exponentiated gradient against CG and L-BFGS"
 SOURCE = "Globerson et al. 2007"
 PUBLISHED = "eg-batch, published"
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: Methods = {
     "eg": ("eg", {}),
     PUBLISHED: ("eg-batch", {"accelerate": "no"}),
     "eg-batch": ("eg-batch", {}),
@@ -80,11 +80,8 @@ def run(setting: Setting) -> None:
         found = {"primal": proof.primal, "dual": proof.dual, "accuracy": measure(best)["accuracy"]}
         optima.append({"problem": name, "C": C, **found})
         print(optima[-1], flush=True)
-        for label, (kind, params) in METHODS.items():
-            opt = task.optimizer(kind, C, **params)
-            for row in follow(opt, measure, 10_000, setting.pick(3, 40, 200)):
-                rows.append({"problem": name, "optimizer": label, **row})
-            print(rows[-1], flush=True)
+        for row in race(task, METHODS, measure, 10_000, C, passes=setting.pick(3, 40, 200)):
+            rows.append({"problem": name, **row})
     setting.write("eg", rows)
     setting.write("eg-optimum", optima)
 
@@ -96,9 +93,9 @@ def optimum(out: Path, column: str) -> dict[str, float]:
 
 def plot(out: Path) -> None:
     least, objectives, accuracies = optimum(out, "dual"), [], []
-    for (name,), rows in groups(rows_of(out, "eg"), "problem").items():
+    for name, rows in groups(rows_of(out, "eg"), "problem").items():
         curves, scores = {}, {}
-        for (label,), mine in groups(rows, "optimizer").items():
+        for label, mine in groups(rows, "optimizer").items():
             x = [r["passes"] for r in mine]
             curves[label] = x, [max(r["primal"] / least[name] - 1.0, 1e-8) for r in mine]
             scores[label] = x, [r["accuracy"] for r in mine]

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, exponent, first_at, rows_of, spaced
-from measure import Row, Setting, groups, table
+from measure import Row, Setting, curve, groups, table
 from plots import draw
-from problems import NAMES, certified, follow, tagging
+from problems import NAMES, Methods, certified, race, tagging
 
 TITLE = "The excessive gap method on the hinge loss"
 SOURCE = "Zhang, Saha and Vishwanathan 2011"
 THEORY = "egr, mu of the theory"
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: Methods = {
     THEORY: ("egr", {"adaptive": "no"}),
     "egr, mu found": ("egr", {}),
     "eg": ("eg", {}),
@@ -38,24 +38,21 @@ def run(setting: Setting) -> None:
         if not setting.has(corpus):
             continue
         task = tagging(setting, corpus, setting.pick(50, 500, None), loss="svm")
-        for label, (name, params) in METHODS.items():
-            opt = task.optimizer(name, **params)
-            for row in follow(opt, measure, setting.pick(5, 1500, 3000), at=spaced):
-                rows.append({"corpus": corpus, "optimizer": label, **row})
-            print(rows[-1], flush=True)
+        for row in race(task, METHODS, measure, setting.pick(5, 1500, 3000), at=spaced):
+            rows.append({"corpus": corpus, **row})
     setting.write("egr", rows)
 
 
 def plot(out: Path) -> None:
     panels = []
-    for (corpus,), rows in groups(rows_of(out, "egr"), "corpus").items():
+    for corpus, rows in groups(rows_of(out, "egr"), "corpus").items():
         for x, label in (("epoch", "k (iterations, epochs)"), ("cpu_seconds", "CPU seconds")):
             lines = {}
-            for (name,), mine in groups(rows, "optimizer").items():
+            for name, mine in groups(rows, "optimizer").items():
                 seen = [r for r in mine if r[x] > 0]
-                lines[name] = [r[x] for r in seen], [r["gap"] for r in seen]
+                lines[name] = curve(seen, x, "gap")
                 if mine[0]["bound"] is not None:
-                    lines[f"{name} (dashed)"] = [r[x] for r in seen], [r["bound"] for r in seen]
+                    lines[f"{name} (dashed)"] = curve(seen, x, "bound")
             title = f"{NAMES[corpus]}; dashed: the bound of the theory"
             panels.append((title, label, "duality gap", lines))
     draw(out / "egr.png", panels, logx=True, logy=True, columns=2)
@@ -63,16 +60,16 @@ def plot(out: Path) -> None:
 
 def slopes(rows: list[Row]) -> dict[str, float]:
     return {
-        name: exponent([r["epoch"] for r in mine], [r["gap"] for r in mine])
-        for (name,), mine in groups(rows, "optimizer").items()
+        name: exponent(*curve(mine, "epoch", "gap"))
+        for name, mine in groups(rows, "optimizer").items()
     }
 
 
 def section(out: Path) -> str:
     found = []
-    for (corpus,), rows in groups(rows_of(out, "egr"), "corpus").items():
+    for corpus, rows in groups(rows_of(out, "egr"), "corpus").items():
         fitted, best = slopes(rows), max(r["dual"] for r in rows)
-        for (name,), mine in groups(rows, "optimizer").items():
+        for name, mine in groups(rows, "optimizer").items():
             cells = []
             for level in LEVELS:
                 at = [first_at(mine, "gap", level * best, x) for x in ("epoch", "cpu_seconds")]
@@ -93,8 +90,8 @@ def section(out: Path) -> str:
 
 def claims(out: Path) -> list[Claim]:
     theory, plain, under, rate, others, winners = [], [], [], [], [], []
-    for (corpus,), rows in groups(rows_of(out, "egr"), "corpus").items():
-        fitted, by = slopes(rows), {k[0]: v for k, v in groups(rows, "optimizer").items()}
+    for corpus, rows in groups(rows_of(out, "egr"), "corpus").items():
+        fitted, by = slopes(rows), groups(rows, "optimizer")
         theory.append(fitted[THEORY])
         plain += [fitted[n] for n in ("eg", "bcfw, uniform")]
         under.append(max(r["gap"] / r["bound"] for r in by[THEORY]))

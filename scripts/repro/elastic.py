@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from common import Claim, rows_of
-from measure import Row, Setting, chosen, groups, sentences, table
+from measure import Row, Setting, chosen, curve, groups, sentences, table
 from plots import draw
 from problems import NAMES, TAGGING, limited, tagging
 
@@ -205,14 +205,14 @@ def ours(rows: list[Row]) -> list[Row]:
 
 def plot(out: Path) -> None:
     panels = []
-    for (corpus,), rows in groups(rows_of(out, "elastic"), "corpus").items():
+    for corpus, rows in groups(rows_of(out, "elastic"), "corpus").items():
         lines = {}
         for name, mine in (
             ("l1, whole file", ours(rows)),
             ("--compact --drop", [r for r in rows if r["drop"] is not None and not r["c1"]]),
             ("CRFsuite's c1", chosen(rows, package="crfsuite")),
         ):
-            lines[name] = [r["weights"] for r in mine], [r["dev"] for r in mine]
+            lines[name] = curve(mine, "weights", "dev")
         panels.append((NAMES[corpus], "weights that are not 0", "dev score", lines))
     draw(out / "elastic.png", panels, logx=True, columns=3)
 
@@ -281,7 +281,7 @@ def claims(out: Path) -> list[Claim]:
             )
         )
     words, good = [], []
-    for (corpus,), mine in groups(rows_of(out, "elastic"), "corpus").items():
+    for corpus, mine in groups(rows_of(out, "elastic"), "corpus").items():
         plain = chosen(ours(mine), c1=0.0)[0]
         sparse = [r for r in ours(mine) if r["c1"] and r["dev"] > plain["dev"] - 0.3]
         small = min(sparse, key=lambda r: r["weights"], default=plain)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, rows_of
-from measure import Row, Setting, groups, table
+from measure import Row, Setting, curve, groups, table
 from plots import draw
-from problems import NAMES, follow, primal_of, tagging
+from problems import NAMES, Methods, primal_of, race, tagging
 
 TITLE = "Several half-spaces of a sentence"
 SOURCE = "Martins et al. 2010, equation 17"
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: Methods = {
     "dca": ("dca", {}),
     "dca, 2 half-spaces": ("dca-planes", {"halfspaces": 2}),
     "dca, 4 half-spaces": ("dca-planes", {"halfspaces": 4}),
@@ -36,24 +36,17 @@ def run(setting: Setting) -> None:
             W = opt.weights()
             return {"primal": primal_of(opt), "f1": task.score(W, "dev")}
 
-        for label, (name, params) in METHODS.items():
-            if name == "mira" and loss != "svm":
-                continue
-            opt = task.optimizer(name, C, **params)
-            for row in follow(opt, measure, setting.pick(2, 10, 20)):
-                rows.append({"loss": loss, "optimizer": label, **row})
-            print(rows[-1], flush=True)
+        served = {k: m for k, m in METHODS.items() if m[0] != "mira" or loss == "svm"}
+        for row in race(task, served, measure, setting.pick(2, 10, 20), C):
+            rows.append({"loss": loss, **row})
         setting.write("halfspaces", rows)
 
 
 def plot(out: Path) -> None:
     panels = []
-    for (loss,), rows in groups(rows_of(out, "halfspaces"), "loss").items():
+    for loss, rows in groups(rows_of(out, "halfspaces"), "loss").items():
         for x, label in (("epoch", "epochs"), ("cpu_seconds", "CPU seconds")):
-            lines = {
-                k[0]: ([r[x] for r in g], [r["f1"] for r in g])
-                for k, g in groups(rows, "optimizer").items()
-            }
+            lines = {name: curve(g, x, "f1") for name, g in groups(rows, "optimizer").items()}
             panels.append((f"{NAMES['conll2002-nl']}, {loss}", label, "dev F1", lines))
     draw(out / "halfspaces.png", panels, columns=2)
 
@@ -86,8 +79,8 @@ def section(out: Path) -> str:
 
 def claims(out: Path) -> list[Claim]:
     better, words = [], []
-    for (loss,), rows in groups(rows_of(out, "halfspaces"), "loss").items():
-        by = {k[0]: g for k, g in groups(rows, "optimizer").items()}
+    for loss, rows in groups(rows_of(out, "halfspaces"), "loss").items():
+        by = groups(rows, "optimizer")
         ends = {n: g[-1] for n, g in by.items()}
         several = max((n for n in ends if "half-spaces" in n), key=lambda n: ends[n]["f1"])
         better.append(ends[several]["f1"] > ends["dca"]["f1"] + 0.3)

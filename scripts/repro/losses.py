@@ -220,7 +220,7 @@ def section(out: Path) -> str:
 def claims(out: Path) -> list[Claim]:
     verdicts, words = [], []
     measures = {r["corpus"]: r["measure"] for r in rows_of(out, "losses-test")}
-    for (corpus,), tests in groups(rows_of(out, "losses-significance"), "corpus").items():
+    for corpus, tests in groups(rows_of(out, "losses-significance"), "corpus").items():
         best = tests[0]["beta"], tests[0]["gamma"]
         ends = {
             name: next(r for r in tests if (r["other_beta"], r["other_gamma"]) == loss)

@@ -76,14 +76,14 @@ def run(setting: Setting) -> None:
 
 def best(rows: list[Row]) -> dict[str, float]:
     """By loss: the best score over C."""
-    return {k[0]: max(r["dev"] for r in g) for k, g in groups(rows, "loss").items()}
+    return {loss: max(r["dev"] for r in g) for loss, g in groups(rows, "loss").items()}
 
 
 def plot(out: Path) -> None:
     panels = []
-    for (corpus,), rows in groups(rows_of(out, "noise"), "corpus").items():
+    for corpus, rows in groups(rows_of(out, "noise"), "corpus").items():
         lines: dict[str, tuple[list[float], list[float]]] = {}
-        for (share,), mine in groups(rows, "share").items():
+        for share, mine in groups(rows, "share").items():
             for name, score in best(mine).items():
                 x, y = lines.setdefault(name, ([], []))
                 x.append(100 * share)

@@ -9,11 +9,11 @@ from typing import Any
 from common import Claim, first_at, rows_of, shown, spaced
 from measure import Row, Setting, groups, table
 from plots import draw
-from problems import NAMES, Task, follow, primal_of, tagging, trees
+from problems import NAMES, Methods, descents, tagging, trees
 
 TITLE = "Two open questions: gap sampling for OEG, and acceleration"
 SOURCE = "Le Priol et al. 2018, section 7"
-SAMPLED: dict[str, tuple[str, dict[str, Any]]] = {
+SAMPLED: Methods = {
     "sdca": ("sdca", {"sampling": "uniform"}),
     "sdca-gap": ("sdca", {}),
     "oeg": ("eg", {}),
@@ -21,7 +21,7 @@ SAMPLED: dict[str, tuple[str, dict[str, Any]]] = {
     "sag-nus": ("sag-nus", {"skip-line-search": True}),
     "sdca-accelerated": ("sdca-accelerated", {}),
 }
-ACCELERATED: dict[str, tuple[str, dict[str, Any]]] = {
+ACCELERATED: Methods = {
     "sdca-gap": ("sdca", {}),
     "sdca-accelerated": ("sdca-accelerated", {}),
 }
@@ -29,6 +29,8 @@ CORPORA = {"ocr": None, "conll2000": 1000, "conll2002-nl": 1000, "ewt": 1000}  #
 CS = (1.0, 10.0, 100.0, 1000.0)
 LEVELS = (1e-2, 1e-3, 1e-4, 1e-5)  # of the suboptimality, relative to the optimum
 LEVEL = 1e-4
+CLOSE = 0.3 * LEVELS[-1]  # of primal and dual, where a run ends
+SECONDS = 15.0, 300.0  # CPU seconds of a run; with FULL=1
 
 
 def run(setting: Setting) -> None:
@@ -42,7 +44,9 @@ def sampling(setting: Setting) -> None:
         if setting.has(corpus):
             task = tagging(setting, corpus, setting.pick(40, first, None))
             passes = setting.pick(3, 80 if corpus == "ocr" else 40, 100)
-            rows += race(setting, {"corpus": corpus}, task, SAMPLED, 1.0, passes)
+            limits = {"passes": passes, "seconds": setting.pick(None, *SECONDS), "at": spaced}
+            for row in descents(task, SAMPLED, CLOSE, **limits):
+                rows.append({"corpus": corpus, **row})
             setting.write("open-questions-sampling", rows)
 
 
@@ -57,32 +61,10 @@ def acceleration(setting: Setting) -> None:
             few = None if corpus == "ocr" else 300
             task = tagging(setting, corpus, setting.pick(40, few, None))
         for C in CS:
-            where = {"corpus": corpus, "C": C}
-            rows += race(setting, where, task, ACCELERATED, C, setting.pick(3, 100, 1000))
+            limits = {"passes": setting.pick(3, 100, 1000), "seconds": setting.pick(None, *SECONDS)}
+            for row in descents(task, ACCELERATED, CLOSE, C, at=spaced, **limits):
+                rows.append({"corpus": corpus, "C": C, **row})
             setting.write("open-questions-acceleration", rows)
-
-
-def primal(opt: Any) -> Row:
-    return {"primal": primal_of(opt)}
-
-
-def race(
-    setting: Setting, where: Row, task: Task, methods: Any, C: float, passes: float
-) -> list[Row]:
-    """Primal values by oracle calls, updates and seconds, until the suboptimality is known to be
-    small; best_dual: of this method so far."""
-    rows = []
-    for label, (name, params) in methods.items():
-        opt, lower = task.optimizer(name, C, **params), -math.inf
-        seconds = setting.pick(None, 15.0, 300.0)
-        for row in follow(opt, primal, 10_000, passes, seconds, spaced):
-            lower = lower if opt.dual is None else max(lower, opt.dual)
-            rows.append({**where, "optimizer": label, **row, "best_dual": lower})
-            if row["primal"] - lower < 0.3 * LEVELS[-1] * row["primal"]:
-                break
-        opt.close()
-        print(rows[-1], flush=True)
-    return rows
 
 
 # ---- The report ----------------------------------------------------------------------------------
@@ -95,7 +77,7 @@ def races(out: Path, name: str, *keys: str) -> dict[Any, tuple[float, dict[str, 
         best = max(r["best_dual"] for r in rows)
         for r in rows:
             r["above"] = max(r["primal"] - best, 0.0) / best
-        found[key] = best, {k[0]: g for k, g in groups(rows, "optimizer").items()}
+        found[key] = best, groups(rows, "optimizer")
     return found
 
 
@@ -104,7 +86,7 @@ def plot(out: Path) -> None:
     for name, keys in (("sampling", ("corpus",)), ("acceleration", ("corpus", "C"))):
         panels = []
         for key, (_, by) in races(out, name, *keys).items():
-            title = NAMES[key[0]] + (f", C = {key[1]:g}" if len(key) > 1 else "")
+            title = NAMES[key] if name == "sampling" else f"{NAMES[key[0]]}, C = {key[1]:g}"
             for x, label in axes:
                 lines = {}
                 for method, g in by.items():
@@ -138,7 +120,7 @@ def section(out: Path) -> str:
         "anyway (turbotag/optim/eg.py), without any oracle call more.",
     ]
     rows = []
-    for (corpus,), (_, by) in races(out, "sampling", "corpus").items():
+    for corpus, (_, by) in races(out, "sampling", "corpus").items():
         rows += levels(by, [NAMES[corpus]])
     parts.append(table(["corpus", "method", *head], rows))
     rows = []
@@ -151,7 +133,7 @@ def section(out: Path) -> str:
 def claims(out: Path) -> list[Claim]:
     found = []
     better, level, words, clock, first = [], [], [], [], []
-    for (corpus,), (_, by) in races(out, "sampling", "corpus").items():
+    for corpus, (_, by) in races(out, "sampling", "corpus").items():
         at = {n: first_at(g, "above", LEVEL, "passes") for n, g in by.items()}
         seconds = {n: first_at(g, "above", LEVEL, "cpu_seconds") for n, g in by.items()}
         ends = {n: g[-1]["above"] for n, g in by.items()}

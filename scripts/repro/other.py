@@ -44,9 +44,9 @@ def claims(out: Path) -> list[Claim]:
 def stochastic(out: Path) -> list[Claim]:
     """SAG-NUS and SDCA by their curves (sdca-methods)."""
     first, words, rates, fits = [], [], [], []
-    for (corpus,), rows in groups(rows_of(out, "sdca-methods"), "corpus").items():
+    for corpus, rows in groups(rows_of(out, "sdca-methods"), "corpus").items():
         least = max(r["best_dual"] for r in rows)
-        by = {k[0]: v for k, v in groups(rows, "optimizer").items()}
+        by = groups(rows, "optimizer")
         x = [first_at(by[name], "primal", least + 0.1, "passes") for name in ("sag-nus", "lbfgs")]
         first.append(x[0] < x[1])
         words.append(f"{NAMES[corpus]} {x[0]:.3g} against {x[1]:.3g}")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, exponent, first_at, rows_of, shown, spaced
-from measure import Row, Setting, groups, table
+from measure import Row, Setting, curve, groups, table
 from plots import draw
-from problems import NAMES, Task, certified, follow, tagging, trees
+from problems import NAMES, Methods, Task, certified, race, tagging, trees
 
 TITLE = "Rates of the methods for the hinge loss"
 SOURCE = "Zhang, Saha and Vishwanathan 2011, table 1"
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: Methods = {
     "bmrm": ("bmrm", {}),
     "svm-struct, 1-slack": ("svm-struct", {}),
     "svm-struct, n-slack": ("svm-struct-n", {}),
@@ -85,6 +85,10 @@ def measure(opt: Any) -> Row:
     return {"gap": proof.gap, "dual": proof.dual}
 
 
+def close(row: Row) -> bool:
+    return row["gap"] <= LEVELS[-1] * row["dual"] / 3.0
+
+
 def run(setting: Setting) -> None:
     rows: list[Row] = []
     for corpus, labels, make in PROBLEMS:
@@ -92,15 +96,9 @@ def run(setting: Setting) -> None:
             continue
         task = make(setting)
         for C in CS:
-            for label, (name, params) in METHODS.items():
-                opt = task.optimizer(name, C, **params)
-                epochs, seconds = setting.pick((3, None), (1000, 6.0), (10_000, 120.0))
-                for row in follow(opt, measure, epochs, seconds=seconds, at=spaced):
-                    where = {"corpus": corpus, "labels": labels, "C": C, "optimizer": label}
-                    rows.append({**where, **row})
-                    if row["gap"] <= LEVELS[-1] * row["dual"] / 3.0:
-                        break
-                print(rows[-1], flush=True)
+            epochs, seconds = setting.pick((3, None), (1000, 6.0), (10_000, 120.0))
+            for row in race(task, METHODS, measure, epochs, C, close, seconds=seconds, at=spaced):
+                rows.append({"corpus": corpus, "labels": labels, "C": C, **row})
             setting.write("rates", rows)
 
 
@@ -114,7 +112,7 @@ def problems_of(out: Path) -> dict[tuple[str, str, float], dict[str, list[Row]]]
         best = max(r["dual"] for r in rows)
         for r in rows:
             r["relative"] = r["gap"] / best
-        found[key] = {k[0]: g for k, g in groups(rows, "optimizer").items()}
+        found[key] = groups(rows, "optimizer")
     return found
 
 
@@ -134,7 +132,7 @@ def slope(rows: list[Row]) -> float:
     """Exponent p of k ~ (1/gap)^p over the last decade of iterations."""
     if len(rows) < 3:
         return math.nan
-    fitted = exponent([r["epoch"] for r in rows], [r["relative"] for r in rows])
+    fitted = exponent(*curve(rows, "epoch", "relative"))
     return -1.0 / fitted if fitted < 0 else math.inf
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, first_at, rows_of, shown
-from measure import Row, Setting, chosen, groups, table
+from measure import Row, Setting, chosen, curve, groups, table
 from plots import draw
-from problems import NAMES, Task, certified, follow, primal_of, tagging
+from problems import NAMES, Methods, Task, certified, descents, follow, tagging
 
 TITLE = "SDCA for CRFs"
 SOURCE = "Le Priol et al. 2018"
 CORPORA = ("ocr", "conll2000", "conll2002-nl", "ewt")
 EXACT = "sdca-gap, exact dual"
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: Methods = {
     "sdca": ("sdca", {"sampling": "uniform"}),
     "sdca-gap": ("sdca", {}),
     EXACT: ("sdca", {"dual": "exact"}),
@@ -51,20 +51,10 @@ def run(setting: Setting) -> None:
 
 def race(setting: Setting, corpus: str, task: Task) -> list[Row]:
     """Primal values by oracle calls, updates and seconds (figure 4)."""
-    rows, passes = [], setting.pick(3, 24, 100) * (2 if corpus == "ocr" else 1)
-    for label, (name, params) in METHODS.items():
-        problem = task.problem
-        if label == EXACT and problem.lengths.sum() * problem.K**2 > MOST_CLIQUES:
-            continue
-        opt = task.optimizer(name, **params)
-        lower = -float("inf")
-        for row in follow(opt, lambda opt: {"primal": primal_of(opt)}, 10_000, passes):
-            lower = lower if opt.dual is None else max(lower, opt.dual)
-            rows.append({"optimizer": label, **row, "best_dual": lower})
-            if opt.dual is not None and row["primal"] - opt.dual < 1e-7:
-                break
-        print(corpus, rows[-1], flush=True)
-    return rows
+    passes, problem = setting.pick(3, 24, 100) * (2 if corpus == "ocr" else 1), task.problem
+    small = problem.lengths.sum() * problem.K**2 <= MOST_CLIQUES
+    methods = {k: m for k, m in METHODS.items() if k != EXACT or small}
+    return list(descents(task, methods, 1e-7, passes=passes))
 
 
 def true_gap(opt: Any) -> Row:
@@ -118,7 +108,7 @@ def best_dual(rows: list[Row]) -> float:
 
 
 def corpora_of(out: Path, name: str) -> dict[str, list[Row]]:
-    return {c: rows for (c,), rows in groups(rows_of(out, f"sdca-{name}"), "corpus").items()}
+    return groups(rows_of(out, f"sdca-{name}"), "corpus")
 
 
 def plot(out: Path) -> None:
@@ -131,7 +121,7 @@ def plot(out: Path) -> None:
             ("cpu_seconds", "CPU seconds"),
         ):
             lines = {}
-            for (name,), mine in groups(rows, "optimizer").items():
+            for name, mine in groups(rows, "optimizer").items():
                 seen = [r for r in mine if r[x] > 0]
                 lines[name] = [r[x] for r in seen], [max(r["primal"] - least, 1e-8) for r in seen]
             panels.append((NAMES[corpus], label, "primal suboptimality", lines))
@@ -139,7 +129,7 @@ def plot(out: Path) -> None:
 
     panels = []
     for corpus, rows in corpora_of(out, "sampling").items():
-        schemes = {k[0]: g for k, g in groups(chosen(rows, share=0.8), "sampling").items()}
+        schemes = groups(chosen(rows, share=0.8), "sampling")
         shares = {"0 (uniform)": schemes["uniform"]}
         shares |= {f"{share:g}": chosen(rows, sampling="gap", share=share) for share in SHARES}
         for what, lines, y in (
@@ -154,9 +144,7 @@ def plot(out: Path) -> None:
     precise = groups(rows_of(out, "sdca-precision"), "precision")
     panels = []
     for x, label in (("epoch", "epochs"), ("cpu_seconds", "CPU seconds")) if precise else ():
-        lines = {
-            f"{k:g}": ([r[x] for r in g], [r["gap"] for r in g]) for (k,), g in precise.items()
-        }
+        lines = {f"{k:g}": curve(g, x, "gap") for k, g in precise.items()}
         panels.append(("OCR, exact dual: precision", label, "certified gap", lines))
     draw(out / "sdca-precision.png", panels, logy=True)
 
@@ -175,7 +163,7 @@ def section(out: Path) -> str:
         rows = []
         for corpus, found in corpora_of(out, "methods").items():
             least = best_dual(found)
-            for (name,), mine in groups(found, "optimizer").items():
+            for name, mine in groups(found, "optimizer").items():
                 cells = [shown(first_at(mine, "primal", least + v, x)) for v in LEVELS]
                 rows.append([NAMES[corpus], name, *cells, f"{mine[-1]['primal'] - least:.1e}"])
         head = [f"{v:g}" for v in LEVELS]
@@ -195,7 +183,7 @@ def section(out: Path) -> str:
         parts.append(f"Sampling, after {epochs} epochs:")
         parts.append(table([*head, "running dual off by", "CPU s"], rows))
     rows = []
-    for (precision,), g in groups(rows_of(out, "sdca-precision"), "precision").items():
+    for precision, g in groups(rows_of(out, "sdca-precision"), "precision").items():
         rows.append([f"{precision:g}", f"{g[-1]['gap']:.2e}", f"{g[-1]['cpu_seconds']:.1f}"])
         head = ["precision of the line search", f"gap after {g[-1]['epoch']:.0f} epochs", "CPU s"]
     if rows:
@@ -221,7 +209,7 @@ def claims_on_methods(out: Path) -> list[Claim]:
         level = best_dual(found) + LEVEL
         calls = {
             name: first_at(mine, "primal", level, "passes")
-            for (name,), mine in groups(found, "optimizer").items()
+            for name, mine in groups(found, "optimizer").items()
         }
         gap, oeg, sag = (calls[name] for name in ("sdca-gap", "oeg", "sag-nus"))
         said = f"{NAMES[corpus]}: sdca-gap {gap:.3g}, oeg {oeg:.3g}, sag-nus {sag:.3g}"
@@ -303,7 +291,7 @@ def claims_on_duals(out: Path) -> list[Claim]:
     found = []
     precise = groups(rows_of(out, "sdca-precision"), "precision")
     if precise:
-        ends = {k[0]: (g[-1]["gap"], g[-1]["cpu_seconds"]) for k, g in precise.items()}
+        ends = {k: (g[-1]["gap"], g[-1]["cpu_seconds"]) for k, g in precise.items()}
         gaps = [x for x, _ in ends.values()]
         told = ", ".join(f"{k:g}: {x:.2e} ({s:.0f} s)" for k, (x, s) in ends.items())
         found.append(
