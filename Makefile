@@ -150,7 +150,7 @@ torture: $(VENV)/.installed  ## attack it with hostile files, faults and load: d
 # atheris, which has wheels for Linux; `make torture` has a few minutes of the same.
 fuzz: $(VENV)/.installed  ## a million executions of every fuzzing target (two hours)
 	$(BIN)/python -m pip install --quiet atheris
-	$(BIN)/python scripts/torture/fuzz.py --million
+	$(BIN)/python scripts/torture/fuzz.py
 
 # numba's cache does not see that a kernel in another file changed: clean after editing kernels.
 clean:  ## remove what was built, and the compiled kernels

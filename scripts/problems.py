@@ -10,7 +10,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from measure import Row, Setting, sentences, timed
+from figures import Row
+from measure import Setting, joined, sentences, timed
 
 from turbotag.optim.algorithms import algorithm
 from turbotag.optim.base import DualOptimizer, Optimizer
@@ -129,8 +130,7 @@ def slovene(setting: Setting, decoder: str = "nonprojective") -> Task:
 def trees(setting: Setting, decoder: str, first: int | None, loss: str) -> Task:
     """The same of the first sentences, without held-out data."""
     text = sentences(setting.data / "slovene" / "train.conllu")[:first]
-    train = b"\n\n".join(text) + b"\n\n"
-    return parsing(setting, train, {}, prune=False, min_count=0, loss=loss, decoder=decoder)
+    return parsing(setting, joined(text), {}, prune=False, min_count=0, loss=loss, decoder=decoder)
 
 
 # ---- Runs ----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from measure import Run, run, sentences, some, table, turbotag
+from figures import table
+from measure import Run, held_out, run, scratch, sentences, some, turbotag
 
 from corpora import DATA, ROOT
 from turbotag.storage import store
@@ -37,11 +37,9 @@ def corpora(folder: Path) -> Iterator[tuple[str, tuple[str, ...], Path, Path]]:
         ("CoNLL-2000", "conll2000/train.txt", chunk),
         ("OCR", "ocr/train.crfsuite", ("--task", "pos", "--stop-gap", "1e-3")),
     ):
-        every = sentences(CORPORA / file)
-        parts = [s for i, s in enumerate(every) if i % HELD_OUT], every[::HELD_OUT]
         paths = [folder / f"{part}-{Path(file).parent}" for part in ("train", "dev")]
-        for path, part in zip(paths, parts, strict=True):
-            path.write_bytes(b"\n\n".join(part) + b"\n\n")
+        for path, text in zip(paths, held_out(sentences(CORPORA / file), HELD_OUT), strict=True):
+            path.write_bytes(text)
         yield name, options, *paths
     dutch = CORPORA / "conll2002-nl"
     yield "Dutch NER", ("--task", "ner"), dutch / "train.txt", dutch / "testa.txt"
@@ -81,8 +79,7 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> str:
 
 def compared(other: Path) -> Iterator[list[Any]]:
     places = {"before": other, "after": ROOT}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+    with scratch() as folder:
         for name, options, *files in corpora(folder):
             few = [some(path, 200, folder / f"few{n}{path.suffix}") for n, path in enumerate(files)]
             for place in places.values():

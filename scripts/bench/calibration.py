@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from measure import Page, Part, Setting, sentences, table
+from figures import table
+from measure import Page, Part, Setting, joined, sentences
 
 from turbotag.corpus.formats import Conll
 from turbotag.corpus.reader import Column, read
@@ -35,10 +36,6 @@ from turbotag.training.tagger import train
 
 GENRES = ("weblog", "newsgroup", "email", "reviews", "answers")
 HEADER = ["data", "answers", "right, %", "mean probability, %", "ECE, %", "log loss"]
-
-
-def joined(texts: list[bytes]) -> bytes:
-    return b"\n\n".join(texts) + b"\n\n"
 
 
 def items_of(model: Model, gold: bytes | str) -> dict[str, Items]:

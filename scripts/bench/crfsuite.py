@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import (
-    Row,
-    Setting,
-    evaluate,
-    groups,
-    read,
-    rounds,
-    run,
-    short,
-    some,
-    spread,
-    table,
-    turbotag,
-    values,
-)
+from figures import Row, groups, read, short, spread, table, values
+from measure import Setting, evaluate, rounds, run, scratch, some, turbotag
 from peers import (
     CRFSUITE,
     LOADED,
@@ -104,8 +90,8 @@ def measure(setting: Setting) -> None:
         return
     folder = setting.data / "conll2000"
     methods = [*OURS, *(THEIRS if installed(setting, CRFSUITE) else [])]
-    with tempfile.TemporaryDirectory() as scratch:
-        at, most = Path(scratch), setting.pick(300, None)
+    with scratch() as at:
+        most = setting.pick(300, None)
         train, test = (some(folder / f, 1, at / f, most) for f in ("train.txt", "test.txt"))
         big = at / "big.txt"
         big.write_bytes(test.read_bytes() * COPIES)

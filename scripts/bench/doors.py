@@ -15,20 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import (
-    Page,
-    Part,
-    Row,
-    Setting,
-    evaluate,
-    read,
-    rounds,
-    run,
-    scratch,
-    some,
-    table,
-    values,
-)
+from figures import Row, read, table, values
+from measure import Page, Part, Setting, evaluate, rounds, run, scratch, some
 from peers import worker
 
 SETTINGS = {

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measure import Page, Part, Row, Setting, groups, read, table, write
+from figures import Row, groups, read, table, write
+from measure import Page, Part, Setting
 from problems import NAMES, limited, tagging
 
 from turbotag.optim.algorithms import ALGORITHMS

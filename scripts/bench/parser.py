@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import Row, table
 from measure import (
     Page,
     Part,
-    Row,
     Run,
     Setting,
     evaluate,
+    held_out,
     run,
     scratch,
     sentences,
     some,
-    table,
     timed,
     turbotag,
     words_per_second,
@@ -96,9 +96,10 @@ def treebanks(setting: Setting, folder: Path) -> Iterator[tuple[str, Path, Path]
         part = some(given / "train.conllu", step, folder / f"{name}.conllu", first)
         yield f"{name}, 1/{step}" if step > 1 else name, part, given / "dev.conllu"
     source = setting.data / "slovene" / "train.conllu"
-    dev, part = some(source, 6, folder / "slovene-dev"), folder / "slovene"
-    part.write_bytes(b"\n\n".join(s for i, s in enumerate(sentences(source)) if i % 6) + b"\n\n")
-    yield "slovene, 5/6", part, dev
+    paths = folder / "slovene", folder / "slovene-dev"
+    for path, text in zip(paths, held_out(sentences(source), 6), strict=True):
+        path.write_bytes(text)
+    yield "slovene, 5/6", *paths
 
 
 def decoders(setting: Setting) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure import Row, Setting, chosen, groups, rounds, run, spread, table, values
+from figures import Row, chosen, groups, spread, table, values
+from measure import Setting, rounds, run
 
 US, CRFSUITE, UDPIPE = "turbotag", "python-crfsuite", "ufal.udpipe"
 MODULES = {CRFSUITE: "pycrfsuite", UDPIPE: "ufal.udpipe"}

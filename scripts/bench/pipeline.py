@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from measure import Page, Part, Setting, evaluate, run, scratch, table, turbotag, words_per_second
+from figures import table
+from measure import Page, Part, Setting, evaluate, run, scratch, turbotag, words_per_second
 
 from turbotag.corpus.reader import read
 from turbotag.corpus.surface import read_surface

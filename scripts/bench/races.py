@@ -16,7 +16,8 @@ import scaling
 import start
 import treebanks
 import udpipe
-from measure import Page, Part, spread, table
+from figures import spread, table
+from measure import Page, Part
 from peers import Comparison
 from plots import PALETTE, figure, plain, save
 

@@ -14,18 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import (
-    Row,
-    Setting,
-    groups,
-    read,
-    rounds,
-    sentences,
-    spread,
-    table,
-    timed,
-    values,
-)
+from figures import Row, groups, read, spread, table, values
+from measure import Setting, joined, rounds, scratch, sentences, timed
 from peers import CRFSUITE, Comparison, installed, rate
 from plots import bars, draw, figure, plain, save
 from problems import Task, parsing
@@ -55,8 +45,7 @@ def measure(setting: Setting) -> None:
     peer, rows = installed(setting, CRFSUITE), list[Row]()
     for corpus in ("ewt", "conll2000"):
         setting.has(corpus)
-    with tempfile.TemporaryDirectory() as scratch:
-        at = Path(scratch)
+    with scratch() as at:
         (at / "templates.txt").write_text("word[-1..1]\nbias\n", encoding="utf-8")
         chain_costs(setting, synthetic_options(at, synthetic(50, 10, 5)), at)  # compiled now
         for axis, x, n, found in (
@@ -155,7 +144,7 @@ def by_sentences(setting: Setting, at: Path, peer: bool) -> Iterator[Point]:
     whole, theirs = sentences(path), read_columns(str(path)) if peer else []
     for share in setting.pick((64, 32, 16), (8, 4, 2, 1)):
         n = len(whole) // share
-        data = b"\n\n".join(whole[:n]) + b"\n\n"
+        data = joined(whole[:n])
         found = chain_costs(setting, options_for("chunk", data, template="conll2000"), at)
         if peer:
             found += peer_costs(setting, [(attributes(s), [f[-1] for f in s]) for s in theirs[:n]])

@@ -11,12 +11,19 @@ import json
 import math
 import os
 import re
+import sys
 from typing import Any
 
 import numpy as np
-from measure import Page, Part, Setting, evaluate, run, scratch, table, turbotag
+from figures import table
+from measure import Page, Part, Setting, evaluate, run, scratch, turbotag
 from parser import COSTS, attachment, costs, quarter, train
 
+from corpora import ROOT
+
+sys.path.insert(1, str(ROOT))  # tests/ has the oracles
+
+from tests.tree_oracles import trees
 from turbotag.corpus.reader import read
 from turbotag.structures import belief_propagation, convex_bound, parts, pruning, second_order, tree
 
@@ -28,21 +35,11 @@ NO_SPLIT = np.zeros(0)
 # ---- Small graphs --------------------------------------------------------------------------------
 
 
-def all_trees(n: int) -> np.ndarray:
-    """(count, n) heads of every single-root tree of n words."""
-    every = np.stack(np.meshgrid(*[np.arange(n + 1)] * n, indexing="ij"), -1).reshape(-1, n)
-    every = every[(every == 0).sum(axis=1) == 1]
-    at = np.tile(np.arange(1, n + 1), (len(every), 1))
-    for _ in range(n):
-        at = np.where(at > 0, np.take_along_axis(every, np.maximum(at - 1, 0), axis=1), 0)
-    return every[(at == 0).all(axis=1)].astype(np.int32)
-
-
 def tight(setting: Setting) -> str:
     """Thousands of random graphs: is it a bound after every round, how far off, whose beliefs."""
     rows = []
     for n, graphs in setting.pick(((3, 2),), ((4, 400), (5, 400), (6, 100))):
-        heads, p = all_trees(n), parts.parts(*pruning.full(n), False)
+        heads, p = trees(n, True), parts.parts(*pruning.full(n), False)
         Z = np.empty((len(heads), parts.size(p)))
         for z, h in zip(Z, heads, strict=True):
             parts.indicator(h, p, z)

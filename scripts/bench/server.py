@@ -15,16 +15,15 @@ import re
 import socket
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from measure import Page, Part, Setting, table
+from figures import table
+from measure import Page, Part, Setting, resident, together, turbotag
 
 from corpora import DEMO
 
@@ -36,7 +35,7 @@ class Server:
     """`turbotag serve`, until it is stopped."""
 
     def __init__(self, port: int = 0):
-        command = [sys.executable, "-m", "turbotag", "serve", "en", "--port", str(port)]
+        command = turbotag("serve", "en", "--port", port)
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -46,9 +45,7 @@ class Server:
         threading.Thread(target=lambda: [*self.process.stderr], daemon=True).start()  # type: ignore
 
     def megabytes(self) -> float:
-        """Its resident memory."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
+        return resident(self.process.pid)
 
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -115,14 +112,6 @@ def client(server: Server, tally: Tally, until: float, seed: int) -> None:
         if what == "annotate" and answer.status == 200:
             sentence = found["sentences"][0]["conllu"]
     connection.close()
-
-
-def together(work: Callable[[int], None], n: int) -> None:
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def percentile(numbers: list[float], share: float) -> float:

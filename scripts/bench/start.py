@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import (
-    Row,
-    Setting,
-    chosen,
-    groups,
-    read,
-    rounds,
-    run,
-    some,
-    spread,
-    table,
-    turbotag,
-    values,
-)
+from figures import Row, chosen, groups, read, spread, table, values
+from measure import Setting, rounds, run, scratch, some, turbotag
 from peers import CRFSUITE, UDPIPE, US, Comparison, Sides, installed, worker
 from plots import PALETTE, bars, figure, plain, save
 
@@ -75,12 +62,12 @@ def measure(setting: Setting) -> None:
         rows.append(key | run(commands[job], env).usage())
         print(rows[-1], flush=True)
 
-    with tempfile.TemporaryDirectory() as scratch:
-        commands = plans(setting, Path(scratch))
+    with scratch() as at:
+        commands = plans(setting, at)
         for repeat in range(setting.long_repeats):
             for what in (NER, TREES, *SHIPPED):
-                with tempfile.TemporaryDirectory() as empty:
-                    add((what, US), COLD, repeat, NUMBA_CACHE_DIR=empty)
+                with scratch() as empty:
+                    add((what, US), COLD, repeat, NUMBA_CACHE_DIR=str(empty))
         for job in commands:
             run(commands[job])
         for repeat, job in rounds(dict.fromkeys(commands, setting.pick(1, 2 * setting.repeats))):

@@ -9,23 +9,11 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import (
-    Row,
-    Setting,
-    evaluate,
-    groups,
-    read,
-    rounds,
-    run,
-    some,
-    table,
-    turbotag,
-    values,
-)
+from figures import Row, groups, read, table, values
+from measure import Setting, evaluate, rounds, run, scratch, some, turbotag
 from peers import UDPIPE, US, Comparison, Sides, installed, rate, worker
 from plots import PALETTE, bars, figure, save
 
@@ -50,9 +38,9 @@ def measure(setting: Setting) -> None:
         return
     trained: list[Row] = []
     used: list[Row] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch() as folder:
         for bank in filter(setting.has, setting.pick(BANKS[:1], BANKS)):
-            at = Path(scratch) / bank
+            at = folder / bank
             at.mkdir()
             race(setting, bank, at, trained, used)
             setting.write("treebanks-train", trained)  # what is measured is not lost

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import (
-    Row,
-    Setting,
-    evaluate,
-    groups,
-    read,
-    rounds,
-    run,
-    some,
-    spread,
-    table,
-    turbotag,
-    values,
-)
+from figures import Row, groups, read, spread, table, values
+from measure import Setting, evaluate, rounds, run, scratch, some, turbotag
 from peers import (
     LOADED,
     THREADS,
@@ -51,8 +38,7 @@ def measure(setting: Setting) -> None:
     jobs = {(US, FIRST): setting.repeats, (US, SECOND): setting.long_repeats}
     if installed(setting, UDPIPE):
         jobs[UDPIPE, THEIRS] = setting.long_repeats
-    with tempfile.TemporaryDirectory() as scratch:
-        at = Path(scratch)
+    with scratch() as at:
         most = setting.pick(100, None)
         train = some(folder / "train.conllu", 4, at / "quarter.conllu", most)
         dev = some(folder / "dev.conllu", 1, at / "dev.conllu", most)

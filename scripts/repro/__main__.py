@@ -29,7 +29,8 @@ import other
 import rates
 import sdca
 from common import VERDICTS
-from measure import Page, Part, files_of, main, read, table
+from figures import read, table
+from measure import Page, Part, files_of, main
 
 MODULES = {
     "dca-ner": dca_ner,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from measure import Row, read
+from figures import Row, read
 
 VERDICTS = {False: "does not show", None: "cannot be told here", True: "shows"}
 
@@ -32,6 +32,12 @@ def first_at(rows: list[Row], column: str, level: float, x: str, below: bool = T
         if r[column] is not None and (r[column] <= level if below else r[column] >= level):
             return float(r[x])
     return math.inf
+
+
+def reached(rows: list[Row], column: str, level: float, x: str) -> str:
+    """x of the first row whose column is at a level, with CPU seconds; '-' if there is none."""
+    at, seconds = (first_at(rows, column, level, c) for c in (x, "cpu_seconds"))
+    return f"{at:.0f} ({seconds:.1f} s)" if math.isfinite(at) else "-"
 
 
 def shown(x: float, digits: str = ".1f") -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from common import Claim, first_at, rows_of, shown
-from measure import Row, Setting, curve, groups, table
+from figures import Row, curve, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, follow, tagging
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from common import Claim, first_at, rows_of
-from measure import Row, Setting, curve, groups, some, table, turbotag
+from figures import Row, curve, groups, table
+from measure import Setting, scratch, some, turbotag
 from measure import run as process
 from plots import draw
 from problems import NAMES
@@ -33,25 +33,25 @@ def run(setting: Setting) -> None:
             continue
         folder = setting.data / corpus
         train, dev = folder / "train.conllu", folder / f"{held_out}.conllu"
-        with tempfile.TemporaryDirectory() as scratch:
+        with scratch() as at:
             if corpus == "ewt" and setting.size != "full":
-                train = some(train, 4, Path(scratch) / "quarter.conllu")
+                train = some(train, 4, at / "quarter.conllu")
             for kind, options in KINDS.items():
                 for name in ("dca", "sgd"):
                     more: list[object] = [*options, "--algorithm", name]
                     if name == "sgd" and corpus == "ewt" and setting.size == "full":
                         more += ["--eta", ONE_STEP[kind]]  # a grid would take half an hour
                     key = {"corpus": corpus, "model": kind, "optimizer": name}
-                    rows += [key | r for r in followed(setting, train, dev, more, Path(scratch))]
+                    rows += [key | r for r in followed(setting, train, dev, more, at)]
                     print(rows[-1], flush=True)
     setting.write("dca-parse", rows)
 
 
 def followed(
-    setting: Setting, train: Path, dev: Path, options: list[object], scratch: Path
+    setting: Setting, train: Path, dev: Path, options: list[object], at: Path
 ) -> list[Row]:
     """A row an epoch of a training."""
-    model, log = scratch / "model", scratch / "log"
+    model, log = at / "model", at / "log"
     process(
         turbotag(
             "train", "--task", "parse", "--train", train, "--dev", dev, "--no-labels", "--decoder",

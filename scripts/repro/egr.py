@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
-from common import Claim, exponent, first_at, rows_of, spaced
-from measure import Row, Setting, curve, groups, table
+from common import Claim, exponent, reached, rows_of, spaced
+from figures import Row, curve, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, Methods, certified, race, tagging
 
@@ -70,10 +70,7 @@ def section(out: Path) -> str:
     for corpus, rows in groups(rows_of(out, "egr"), "corpus").items():
         fitted, best = slopes(rows), max(r["dual"] for r in rows)
         for name, mine in groups(rows, "optimizer").items():
-            cells = []
-            for level in LEVELS:
-                at = [first_at(mine, "gap", level * best, x) for x in ("epoch", "cpu_seconds")]
-                cells.append(f"{at[0]:.0f} ({at[1]:.1f} s)" if math.isfinite(at[0]) else "-")
+            cells = [reached(mine, "gap", level * best, "epoch") for level in LEVELS]
             last = mine[-1]
             end = [f"{last['gap'] / best:.2g}"]
             end += [f"{last[k]:.0f}" for k in ("epoch", "passes", "cpu_seconds")]

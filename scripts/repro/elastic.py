@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import Claim, rows_of
-from measure import Row, Setting, chosen, curve, groups, sentences, table
+from figures import Row, chosen, curve, groups, table
+from measure import Setting, joined, scratch, sentences
 from plots import draw
 from problems import NAMES, TAGGING, limited, tagging
 
@@ -59,10 +58,9 @@ def sizes(setting: Setting, corpus: str) -> list[Row]:
     text = sentences(folder / files["train"])[: setting.pick(100, CORPORA[corpus], None)]
     dev: Any = str(folder / files["dev"]) if "dev" in files else None
     if dev is None:
-        dev = b"\n\n".join(text[::5]) + b"\n\n"
-        text = [s for i, s in enumerate(text) if i % 5]
+        dev, text = joined(text[::5]), [s for i, s in enumerate(text) if i % 5]
     given = {
-        "train": b"\n\n".join(text) + b"\n\n",
+        "train": joined(text),
         "template": template,
         "format": format,
         "constraints": "none",  # CRFsuite has none
@@ -74,10 +72,9 @@ def sizes(setting: Setting, corpus: str) -> list[Row]:
 
     def row(model: Any, drop: float | None) -> Row:
         n, score = model.keys.size, training.score_model(model, scorer.dev).as_dict()
-        with tempfile.TemporaryDirectory() as at:
-            path = os.path.join(at, "model")
-            model.save(path)
-            size = os.path.getsize(path)
+        with scratch() as at:
+            model.save(str(at / "model"))
+            size = (at / "model").stat().st_size
         return {
             "drop": drop,
             "dev": 100 * score.get("f1", score["accuracy"]),
@@ -133,12 +130,11 @@ def crfsuite(problem: Any, c1: float, iterations: int) -> tuple[np.ndarray | Non
     every = {"feature.possible_states": True, "feature.possible_transitions": True}
     stop = {"max_iterations": iterations, "epsilon": 1e-7, "delta": 0.0, "period": 10}
     trainer.set_params({"c1": c1, "c2": C2, "num_memories": 10, **stop, **every})
-    with tempfile.TemporaryDirectory() as at:
-        path = os.path.join(at, "model")
-        trainer.train(path)
+    with scratch() as at:
+        trainer.train(str(at / "model"))
         tagger = pycrfsuite.Tagger()
-        tagger.open(path)
-        info, size = tagger.info(), os.path.getsize(path)
+        tagger.open(str(at / "model"))
+        info, size = tagger.info(), (at / "model").stat().st_size
     W = np.zeros(problem.shape)
     for (row, label), weight in info.state_features.items():
         W[int(row), int(label)] = weight

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, rows_of
-from measure import Row, Setting, curve, groups, table
+from figures import Row, curve, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, Methods, primal_of, race, tagging
 

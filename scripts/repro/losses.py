@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import Claim, rows_of
-from measure import Row, Setting, chosen, groups, some, table
+from figures import Row, chosen, groups, table
+from measure import Setting, scratch, some
 from plots import draw
 from problems import NAMES, Task, parsing, tagging
 
@@ -66,10 +66,10 @@ class Heads:
 
     def __init__(self, setting: Setting, corpus: str, loss: Loss):
         folder = setting.data / corpus
-        with tempfile.TemporaryDirectory() as scratch:
+        with scratch() as at:
             train = folder / "train.conllu"
             if setting.size != "full":
-                train = some(train, 4, Path(scratch) / "quarter.conllu")
+                train = some(train, 4, at / "quarter.conllu")
             held_out = {part: folder / f"{part}.conllu" for part in ("dev", "test")}
             self.task = parsing(setting, train, held_out, beta=loss[0], gamma=loss[1])
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from common import Claim, rows_of
-from measure import Row, Setting, groups, table
+from figures import Row, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, TAGGING, tagging
 

@@ -6,8 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from common import Claim, first_at, rows_of, shown, spaced
-from measure import Row, Setting, groups, table
+from common import Claim, first_at, reached, rows_of, shown, spaced
+from figures import Row, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, Methods, descents, tagging, trees
 
@@ -99,10 +100,7 @@ def plot(out: Path) -> None:
 def levels(by: dict[str, list[Row]], where: list[str]) -> list[list[str]]:
     rows = []
     for name, g in by.items():
-        cells = []
-        for level in LEVELS:
-            passes, s = (first_at(g, "above", level, x) for x in ("passes", "cpu_seconds"))
-            cells.append(f"{passes:.0f} ({s:.1f} s)" if math.isfinite(passes) else "-")
+        cells = [reached(g, "above", level, "passes") for level in LEVELS]
         rows.append([*where, name, *cells, f"{g[-1]['above']:.1e}"])
     return rows
 

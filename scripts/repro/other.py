@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Claim, first_at, rows_of
-from measure import groups
+from figures import groups
 from problems import NAMES
 
 PROVEN = [

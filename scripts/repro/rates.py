@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, exponent, first_at, rows_of, shown, spaced
-from measure import Row, Setting, curve, groups, table
+from figures import Row, curve, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, Methods, Task, certified, race, tagging, trees
 

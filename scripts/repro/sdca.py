@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from common import Claim, first_at, rows_of, shown
-from measure import Row, Setting, chosen, curve, groups, table
+from figures import Row, chosen, curve, groups, table
+from measure import Setting
 from plots import draw
 from problems import NAMES, Methods, Task, certified, descents, follow, tagging
 

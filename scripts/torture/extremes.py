@@ -14,7 +14,6 @@ import math
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
@@ -23,7 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import table
+from measure import scratch, turbotag
 
+sys.path.insert(1, str(Path(__file__).resolve().parents[2]))  # tests/ has the oracles
+
+from tests import oracles
+from tests.tree_oracles import trees
 from turbotag.corpus.reader import read
 from turbotag.errors import TurbotagError
 from turbotag.models.model import Output
@@ -71,29 +76,14 @@ TASKS: list[tuple[str, dict[str, Any]]] = [
 ]
 REGULARIZERS = (1e-12, 1e12)
 LOSSES = (
-    (1.0, 0.0),
-    (1e-6, 0.0),
-    (1e6, 0.0),
-    (1e-6, 1.0),
-    (1e6, 1e6),
-    (math.inf, 1.0),
-    (math.inf, 0.0),
+    *((1.0, 0.0), (1e-6, 0.0), (1e6, 0.0), (1e-6, 1.0), (1e6, 1e6)),
+    *((math.inf, 1.0), (math.inf, 0.0)),
 )
-BEYOND: tuple[dict[str, float], ...] = (
-    {"C": 0.0},
-    {"C": 1e-13},
-    {"C": 1e13},
-    {"C": math.inf},
-    {"C": math.nan},
-    {"beta": 0.0},
-    {"beta": 1e-7},
-    {"beta": 1e7},
-    {"beta": math.nan},
-    {"gamma": -1.0},
-    {"gamma": 1e7},
-    {"gamma": math.inf},
-    {"gamma": math.nan},
-)
+BEYOND = {
+    "C": (0.0, 1e-13, 1e13, math.inf, math.nan),
+    "beta": (0.0, 1e-7, 1e7, math.nan),
+    "gamma": (-1.0, 1e7, math.inf, math.nan),
+}
 
 
 class Tally:
@@ -125,12 +115,10 @@ class Tally:
         (self.finite if outcome == "finite" else self.refused)[kind] += 1
 
     def table(self) -> str:
-        kinds = list(dict.fromkeys([*self.finite, *self.refused]))
-        lines = ["| what | tried | finite | refused in a sentence |", "|---|---|---|---|"]
-        for kind in kinds:
-            finite, refused = self.finite[kind], self.refused[kind]
-            lines.append(f"| {kind} | {finite + refused} | {finite} | {refused} |")
-        return "\n".join(lines)
+        kinds = dict.fromkeys([*self.finite, *self.refused])
+        counts = [(kind, self.finite[kind], self.refused[kind]) for kind in kinds]
+        head = ["what", "tried", "finite", "refused in a sentence"]
+        return table(head, ([kind, a + b, a, b] for kind, a, b in counts))
 
 
 # ---- Trainings -----------------------------------------------------------------------------------
@@ -236,9 +224,10 @@ def settings(tally: Tally, folder: Path, quick: bool) -> None:
             legal = pairing(task, more, algorithm, params, beta, gamma)
             tally.run("settings", name, attack, "finite" if legal else "refused")
     for task in ("pos", "parse"):
-        for values in BEYOND:
-            attack = functools.partial(check_training, corpora[task], task, folder, **values)
-            tally.run("settings beyond the bounds", f"{task} {values}", attack, "refused")
+        for name, value in ((name, x) for name, values in BEYOND.items() for x in values):
+            given = {name: value}
+            attack = functools.partial(check_training, corpora[task], task, folder, **given)
+            tally.run("settings beyond the bounds", f"{task} {given}", attack, "refused")
 
 
 def pairing(
@@ -371,11 +360,10 @@ def many_labels(folder: Path, labels: int, limited: bool, algorithm: str) -> str
     template.write_text("word[0]\n")
     limits = (resource.RLIMIT_AS, (LIMIT, LIMIT))
     start = time.perf_counter()
-    command = [sys.executable, "-m", "turbotag", "train", "--task", "pos", "--quiet"]
-    command += ["--train", str(text), "--columns", "word,tag", "--template", str(template)]
-    command += ["--algorithm", algorithm, "--epochs", "2", "-o", str(folder / "labels.model")]
+    given = ["--train", text, "--columns", "word,tag", "--template", template, "--epochs", 2]
+    given += ["--algorithm", algorithm, "-o", folder / "labels.model", "--quiet"]
     done = subprocess.run(
-        command,
+        turbotag("train", "--task", "pos", *given),
         capture_output=True,
         text=True,
         preexec_fn=(lambda: resource.setrlimit(*limits)) if limited else None,
@@ -402,13 +390,9 @@ def sizes(tally: Tally, folder: Path, quick: bool) -> list[str]:
         tally.run("sizes", name, attack, "finite")
         notes.append(f"{name} {time.perf_counter() - start:.0f} s")
 
-    def many(algorithm: str) -> None:
-        many_labels(
-            folder, 10_000, True, algorithm
-        )  # over candidate lists, or refused in a sentence
-
     for algorithm in ("dca",) if quick else ("dca", "sdca", "lbfgs"):
-        attack = functools.partial(many, algorithm)
+        # over candidate lists, or refused in a sentence
+        attack = functools.partial(many_labels, folder, 10_000, True, algorithm)
         timed(f"10,000 labels and 6 GB of memory, {algorithm}", attack)
     labels = 200 if quick else 1000
     trained = functools.partial(many_labels, folder, labels, False, "dca")
@@ -462,37 +446,12 @@ def require(ok: bool, message: str) -> None:
 # ---- Sums over trees and chains ------------------------------------------------------------------
 
 
-@functools.cache
-def all_trees(n: int, single_root: bool, is_projective: bool) -> np.ndarray:
-    """(count, n) heads of every tree of n words."""
-    found = []
-    for heads in itertools.product(range(n + 1), repeat=n):
-        if single_root and heads.count(0) != 1:
-            continue
-        up = [set() for _ in range(n + 1)]
-        ok = True
-        for m in range(1, n + 1):
-            at, path = m, set()
-            while at and at not in path:
-                path.add(at)
-                at = heads[at - 1]
-            ok &= at == 0
-            up[m] = path
-        if ok and is_projective:
-            for m, h in enumerate(heads, 1):
-                between = range(min(h, m) + 1, max(h, m))
-                ok &= all(h == 0 or h in up[w] for w in between)
-        if ok:
-            found.append(heads)
-    return np.array(found)
-
-
 def enumerated(
     scores: np.ndarray, beta: float, single_root: bool, is_projective: bool
 ) -> tuple[float, np.ndarray]:
     """log Z and the probabilities of arcs, by the sum over all trees; each sum is exact."""
     n = len(scores) - 1
-    heads = all_trees(n, single_root, is_projective)
+    heads = trees(n, single_root, is_projective)
     values = [math.fsum(beta * scores[h, m] for m, h in enumerate(t, 1)) for t in heads.tolist()]
     top, mu = max(values), np.zeros_like(scores)
     if top == -math.inf:
@@ -584,17 +543,7 @@ def sequences(
     theta = size * (
         rng.uniform(-1, 1, parts_of) if draw == "uniform" else rng.choice([-1.0, 1.0], parts_of)
     )
-    rows = []
-    for y in itertools.product(range(K), repeat=T):
-        z = np.zeros(parts_of)
-        for t in range(T):
-            z[t * K + y[t]] = 1.0
-            if t > 0:
-                z[T * K + y[t - 1] * K + y[t]] += 1.0
-            if t > 1 and order == 2:
-                z[T * K + K * K + (y[t - 2] * K + y[t - 1]) * K + y[t]] += 1.0
-        rows.append(z)
-    Z = np.array(rows)
+    Z = np.array([oracles.stats(y, K, order) for y in oracles.sequences(T, K)])
     values = [math.fsum(theta * z) for z in Z]
     top = max(values)
     weights = np.array([math.exp(v - top) for v in values])
@@ -634,8 +583,8 @@ def second_order_trees(n: int, seed: int) -> None:
         theta[: p.heads.size] = rng.normal(size=p.heads.size)
     for single_root, beta in itertools.product((True, False), (1e-6, 1.0, 1e6)):
         values, z = [], np.empty(theta.size)
-        for heads in all_trees(n, single_root, False):
-            parts.indicator(heads.astype(np.int32), p, z)
+        for heads in trees(n, single_root):
+            parts.indicator(heads, p, z)
             values.append(beta * math.fsum(theta * z))
         log_z = max(values) + math.log(math.fsum(math.exp(v - max(values)) for v in values))
         pi, nu = np.empty((2, theta.size + 2 * p.heads.size))
@@ -653,8 +602,7 @@ def second_order_trees(n: int, seed: int) -> None:
 
 def measure(quick: bool) -> str:
     tally = Tally()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with scratch() as folder:
         errors = sums(tally, quick)
         refusals(tally, folder)
         settings(tally, folder, quick)
@@ -675,14 +623,11 @@ def measure(quick: bool) -> str:
             "Sums over all trees of up to six words, and all label sequences of short chains, with "
             "scores of -700 to 700 and near-singular graphs, against enumeration:",
             "",
-            "| sum | error of log Z (relative) | error of a marginal (absolute) |",
-            "|---|---|---|",
-            *(f"| {kind} | {a:.1e} | {b:.1e} |" for kind, a, b in errors),
+            table(
+                ["sum", "error of log Z (relative)", "error of a marginal (absolute)"],
+                ([kind, f"{a:.1e}", f"{b:.1e}"] for kind, a, b in errors),
+            ),
             "",
             f"Sizes, on a busy machine: {'; '.join(notes)}.",
         ]
     )
-
-
-if __name__ == "__main__":
-    print(measure("--quick" in sys.argv))

@@ -25,6 +25,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from figures import table
+
 from turbotag.__main__ import start
 from turbotag.cli import inspect, predict, train  # noqa: F401  (for the forked processes)
 from turbotag.cli.main import main
@@ -201,12 +203,11 @@ class Count:
     def note(self, what: str, times: int = 1) -> None:
         self.notes[what] = self.notes.get(what, 0) + times
 
-    def row(self) -> str:
+    def row(self) -> list[object]:
         notes = [f"{v} {k}" for k, v in self.notes.items() if v]
         if self.slowest:
             notes.append(f"ended within {1000 * self.slowest:.0f} ms")
-        survived = self.tried - len(self.problems)
-        return f"| {self.name} | {self.tried} | {survived} | {'; '.join(notes)} |"
+        return [self.name, self.tried, self.tried - len(self.problems), "; ".join(notes)]
 
 
 class Bench:
@@ -669,10 +670,10 @@ def measure(quick: bool) -> str:
     finally:
         os.chdir(before)
         shutil.rmtree(folder)
-    lines = ["| fault | tried | survived | |", "|---|---|---|---|", *(c.row() for c in counts)]
+    found = table(["fault", "tried", "survived", ""], (c.row() for c in counts))
     problems = [p for c in counts for p in c.problems]
-    assert not problems, "\n".join([*lines, "", *problems])
-    return "\n".join(lines)
+    assert not problems, "\n".join([found, "", *problems])
+    return found
 
 
 def attack(bench: Bench) -> list[Count]:

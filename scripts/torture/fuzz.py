@@ -1,7 +1,7 @@
 """Fuzzing: readers, the tokenizer, templates, gazetteers and model files (targets.py).
 
-    python scripts/torture/fuzz.py --million            a million executions of each target
-    python scripts/torture/fuzz.py --million --only conllu,text
+    python scripts/torture/fuzz.py                      a million executions of each target
+    python scripts/torture/fuzz.py --only conllu,text
 
 Two engines: hypothesis, which draws files that are nearly right, and atheris, a coverage-guided
 fuzzer (libFuzzer) that keeps what reaches new code, and changes it byte by byte or field by field.
@@ -11,8 +11,8 @@ Nothing but turbotag's own error may be raised, and no execution may take more t
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import platform
@@ -33,14 +33,16 @@ from typing import Any
 
 import hypothesis
 import targets
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+from figures import groups, read, table, write
 from hypothesis import strategies as st
 from targets import TARGETS, Target, Unexpected, agrees, attempt, small_models
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 TABLE = ROOT / "docs" / "reliability" / "fuzz-million.csv"
-FIELDS = ["target", "engine", "executions", "seconds", "failures", "corpus", "version", "python"]
-FIELDS.append("date")
 SECONDS = 1.0  # of processor time that an execution may take
 MEGABYTES = 300  # by which all executions of a target may let memory grow
 
@@ -464,58 +466,30 @@ def instrument(patch: Callable[[Any], Any]) -> None:
 # ---- Reports -------------------------------------------------------------------------------------
 
 
-def versions() -> dict[str, str]:
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {}
-    for name in ("atheris", "hypothesis"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def million(names: list[str], runs: int, examples: int, seed: int, artifacts: Path) -> None:
     """The long run: rows of the table, each written when its target is done."""
     artifacts.mkdir(parents=True, exist_ok=True)
     for name in names:
-        jobs = [lambda n=name: guided(n, [f"-runs={runs}"], seed, artifacts)]
-        jobs += [lambda n=name: draw_files(n, examples, seed)]
-        for job in jobs:
-            outcome = job()
-            add_row(outcome)
-            print(outcome, flush=True)
-
-
-def rows() -> list[dict[str, str]]:
-    if not TABLE.exists():
-        return []
-    with TABLE.open(encoding="utf-8", newline="") as f:
-        return list(csv.DictReader(f))
+        add_row(guided(name, [f"-runs={runs}"], seed, artifacts))
+        add_row(draw_files(name, examples, seed))
 
 
 def add_row(outcome: Outcome) -> None:
     """Put a row in place of an older one of the same target and engine."""
-    old = [r for r in rows() if (r["target"], r["engine"]) != (outcome.target, outcome.engine)]
-    row = {
-        "target": outcome.target,
-        "engine": outcome.engine,
+    key = {"target": outcome.target, "engine": outcome.engine}
+    old = [r for r in read(TABLE) if not r.items() >= key.items()]
+    row = key | {
         "executions": outcome.executions,
         "seconds": round(outcome.seconds),
         "failures": 0,  # one ends the run
         "corpus": outcome.corpus,
-        "version": versions()[outcome.engine],
+        "version": importlib.metadata.version(outcome.engine),
         "python": platform.python_version(),
         "date": date.today().isoformat(),
     }
+    print(row, flush=True)
     order = list(TARGETS)
-    found = sorted([*old, row], key=lambda r: (order.index(r["target"]), r["engine"]))
-    TABLE.parent.mkdir(parents=True, exist_ok=True)
-    with TABLE.open("w", encoding="utf-8", newline="") as f:
-        writer = csv.DictWriter(f, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    write(TABLE, sorted([*old, row], key=lambda r: (order.index(r["target"]), r["engine"])))
 
 
 def measure(quick: bool) -> str:
@@ -529,29 +503,27 @@ def measure(quick: bool) -> str:
 
 
 def report(outcomes: dict[str, dict[str, Outcome]], have: bool, quick: bool) -> str:
-    long = {(r["target"], r["engine"]): r for r in rows()}
-    lines = [
-        "| target | hypothesis | of these accepted | atheris | long run: hypothesis | atheris |",
-        "|---|---|---|---|---|---|",
-    ]
-    total = 0
+    long = groups(read(TABLE), "target", "engine")
+    rows, total = [], 0
     for name, found in outcomes.items():
         drawn, byte = found["hypothesis"], found.get("atheris")
         total += drawn.executions + (byte.executions if byte else 0)
-        before = [long.get((name, engine)) for engine in ("hypothesis", "atheris")]
-        cells = [f"{drawn.executions:,}", f"{drawn.accepted:,}"]
+        cells = [name, f"{drawn.executions:,}", f"{drawn.accepted:,}"]
         cells.append(f"{byte.executions:,}" if byte else "not run")
-        cells += [f"{int(r['executions']):,}" if r else "none" for r in before]
-        lines.append(" | ".join([f"| {name}", *cells]) + " |")
+        for engine in ("hypothesis", "atheris"):
+            before = long.get((name, engine))
+            cells.append(f"{before[0]['executions']:,.0f}" if before else "none")
+        rows.append(cells)
+    head = ["target", "hypothesis", "of these accepted", "atheris", "long run: hypothesis"]
     why = "" if have else " Atheris was not run: it is not installed here."
     if have and quick:
         why = " Atheris was not run: this is the quick run."
-    return "\n".join([*lines, "", f"{total:,} executions in this run, no failure.{why}"])
+    told = f"{total:,} executions in this run, no failure.{why}"
+    return f"{table([*head, 'atheris'], rows)}\n\n{told}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--million", action="store_true", help="the long run of every target")
     parser.add_argument("--only", help="targets, with commas between them")
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--examples", type=int, default=20_000)
@@ -564,11 +536,9 @@ def main() -> None:
     if given.atheris:
         where = str(given.artifacts)
         atheris_main(given.atheris, given.seed, given.folder, where, given.limits)
-    elif given.million:
+    else:
         names = given.only.split(",") if given.only else list(TARGETS)
         million(names, given.runs, given.examples, given.seed, given.artifacts)
-    else:
-        print(measure(quick=False))
 
 
 if __name__ == "__main__":

@@ -97,29 +97,11 @@ def lengths(name: str, data: bytes) -> list[Attack]:
 
 
 HUGE = 1 << 62
-SHAPES: list[Any] = [
-    [HUGE],
-    [1 << 32, 1 << 32],
-    [1 << 63, 2],
-    [1 << 64],
-    [-1],
-    [1.5],
-    ["1"],
-    [None],
-]
-SHAPES += [[], [[1]], "4", None, 7, {}, [True], [0, HUGE], [10**300], [2] * 70, [1] * 100_000]
-PLACES: list[Any] = [
-    [0, HUGE],
-    [HUGE, HUGE],
-    [8, 0],
-    [-8, 0],
-    [0],
-    [0, 1, 2],
-    [0.0, 8.0],
-    None,
-    "x",
-]
-PLACES += [[None, None], [True, True], [0, 0], [1 << 64, 1 << 65], [[0], [8]]]
+SHAPES: list[Any] = [[HUGE], [1 << 32, 1 << 32], [1 << 63, 2], [1 << 64], [-1], [1.5], ["1"]]
+SHAPES += [[None], [], [[1]], "4", None, 7, {}, [True], [0, HUGE], [10**300], [2] * 70]
+SHAPES += [[1] * 100_000]
+PLACES: list[Any] = [[0, HUGE], [HUGE, HUGE], [8, 0], [-8, 0], [0], [0, 1, 2], [0.0, 8.0]]
+PLACES += [None, "x", [None, None], [True, True], [0, 0], [1 << 64, 1 << 65], [[0], [8]]]
 DTYPES: list[Any] = ["U8", "U16", "U32", "U64", "I8", "I16", "I32", "I64", "F16", "F32", "F64"]
 DTYPES += ["BOOL", "BF16", "F8_E4M3", "C64", "f32"]
 DTYPES += ["", None, 4, ["F32"], "F32\n", "X" * 100_000]
@@ -348,12 +330,10 @@ def crowds(parts: dict[str, Parts]) -> list[Attack]:
     header, arrays = parts["tagger"]
     K = len(header["labels"])
     weights = np.ones((n + K, K), np.float32)
+    many = np.arange(n, dtype=np.uint64)
     for what, keys in (
-        ("one place", np.arange(1, n + 1, dtype=np.uint64) << np.uint64(40)),
-        (
-            "two a place",
-            (np.arange(n, dtype=np.uint64) // 2) | (np.arange(n, dtype=np.uint64) << 44),
-        ),
+        ("one place", (many + 1) << 40),
+        ("two a place", (many // 2) | (many << 44)),
     ):
         keys[0] = 1
         data = model_bytes((header, {**arrays, "keys": keys, "weights": weights}))
@@ -419,12 +399,8 @@ def states(name: str, parts: Parts) -> list[Attack]:
         attacks.append(Attack(f"{name}: {what}", write(data), must))
 
     for key in state:
-        add(
-            f"state.{key} removed",
-            json.dumps({k: state[k] for k in state if k != key}),
-            arrays,
-            True,
-        )
+        rest = json.dumps({k: state[k] for k in state if k != key})
+        add(f"state.{key} removed", rest, arrays, True)
         for value in ODD:
             add(f"state.{key} = {value!r:.30}", json.dumps({**state, key: value}), arrays)
     for key, value in (("state", {"state": -1, "inc": 10**50}), ("has_uint32", "x")):

@@ -7,7 +7,6 @@ import random
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DEMO = Path(__file__).parents[2] / "data" / "demo"
-TURBOTAG = [sys.executable, "-m", "turbotag"]
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+from measure import resident, scratch, together, turbotag
+
+from corpora import DEMO
+
 VARIANTS, SENTENCES = 20, 500  # different chunks of a stream, and sentences in each
 GROWTH = 50.0  # megabytes of words that a model remembers in a thread, at most
 THREADS = 16
@@ -113,7 +116,7 @@ def stream(form: str, tokens: int, model: str, threads: int = 1, models: int = 1
     """Send a stream through `turbotag predict`: all comes back in order, in constant memory, beyond
     what each of `models` remembers."""
     source = subprocess.Popen([sys.executable, __file__, form, str(tokens)], stdout=subprocess.PIPE)
-    command = [*TURBOTAG, "predict", model, "-", "--threads", str(threads)]
+    command = turbotag("predict", model, "-", "--threads", threads)
     process = subprocess.Popen(command, stdin=source.stdout, stdout=subprocess.PIPE)
     assert source.stdout is not None
     assert process.stdout is not None
@@ -140,12 +143,6 @@ def stream(form: str, tokens: int, model: str, threads: int = 1, models: int = 1
     grown = found.most - found.first
     assert grown < GROWTH * threads * models, f"{command}: grew by {grown:.0f} MB: {found}"
     return found
-
-
-def resident(process: int) -> float:
-    """Megabytes of a process that are in memory; 0 if it is at its end."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return sum(int(size) for size in re.findall(r"VmRSS:\s*(\d+)", status)) / 1024
 
 
 # ---- Threads ------------------------------------------------------------------------------------
@@ -190,11 +187,7 @@ def at_once(call: Callable[[Any], Any], items: list[Any]) -> list[list[Any]]:
             at = (i + t * 7) % len(items)
             results[t][at] = call(items[at])
 
-    threads = [threading.Thread(target=work, args=(t,)) for t in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, THREADS)
     return results
 
 
@@ -203,10 +196,10 @@ def at_once(call: Callable[[Any], Any], items: list[Any]) -> list[list[Any]]:
 
 def measure(quick: bool) -> str:
     many, some = (300_000, 20_000) if quick else (10_000_000, 300_000)
-    with tempfile.TemporaryDirectory() as folder:
-        model = str(Path(folder, "model"))
-        train = ["train", "--task", "ner", "--train", str(DEMO / "train.iob2"), "-q", "-o", model]
-        subprocess.run([*TURBOTAG, *train], check=True)
+    with scratch() as folder:
+        model = str(folder / "model")
+        given = "--train", DEMO / "train.iob2", "-q", "-o", model
+        subprocess.run(turbotag("train", "--task", "ner", *given), check=True)
         one = stream("tokens", many, model)
         two = stream("tokens", many, model, threads=2)
         assert one.digest == two.digest, "two threads do not write what one thread writes"

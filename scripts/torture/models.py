@@ -16,7 +16,6 @@ import re
 import resource
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from figures import table
 from hostile import (
     HUGE,
     Attack,
@@ -42,6 +42,7 @@ from hostile import (
     states,
     values,
 )
+from measure import turbotag
 from targets import (
     TAGS,
     TREES,
@@ -299,16 +300,12 @@ def run_cli(tally: Tally, data: dict[str, bytes], folder: Path, quick: bool) -> 
         "inspect": data["parser"][: len(data["parser"]) // 2],
         "eval": joined(table, rest),
     }
-    arguments = {"predict": [str(path), "-"], "inspect": [str(path)]}
-    arguments["eval"] = ["--model", str(path), "-"]
+    arguments = {"predict": [path, "-"], "inspect": [path], "eval": ["--model", path, "-"]}
     for command, made in list(bad.items())[: 1 if quick else 3]:
         path.write_bytes(made)
         start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "turbotag", command, *arguments[command]],
-            input=TAGS,
-            capture_output=True,
-        )
+        words = turbotag(command, *arguments[command])
+        done = subprocess.run(words, input=TAGS, capture_output=True)
         tally.tried += 1
         tally.seconds = max(tally.seconds, time.perf_counter() - start)
         lines = done.stderr.decode().splitlines()
@@ -319,18 +316,11 @@ def run_cli(tally: Tally, data: dict[str, bytes], folder: Path, quick: bool) -> 
 
 
 def report(tallies: dict[str, Tally]) -> str:
-    lines = [
-        "| attack | tried | refused | loaded, predicted | slowest refusal, s | most memory, MB |",
-        "|---|---|---|---|---|---|",
-    ]
+    head = ["attack", "tried", "refused", "loaded, predicted", "slowest refusal, s"]
+    rows = []
     for group, t in tallies.items():
         own = "not measured" if group == "whole commands" else f"{t.megabytes:.0f}"
-        lines.append(
-            f"| {group} | {t.tried:,} | {t.refused:,} | {t.loaded:,} | {t.seconds:.2f} | {own} |"
-        )
+        counts = (f"{n:,}" for n in (t.tried, t.refused, t.loaded))
+        rows.append([group, *counts, f"{t.seconds:.2f}", own])
     total = sum(t.tried for t in tallies.values())
-    return "\n".join([*lines, "", f"{total:,} files, no failure."])
-
-
-if __name__ == "__main__":
-    print(measure("--quick" in sys.argv))
+    return table([*head, "most memory, MB"], rows) + f"\n\n{total:,} files, no failure."

@@ -49,20 +49,11 @@ ALLOWED = {
     ("features/kinds.py", "importlib"): "imports a kind of resource, by a name from a table",
     ("models/tasks.py", "importlib"): "imports a coder, by a name from a table in that file",
     ("features/templates.py", "importlib"): "importlib.resources: reads the package's templates",
-    (
-        "__init__.py",
-        "importlib",
-    ): "imports the library when it is first used, by a known name",
+    ("__init__.py", "importlib"): "imports the library when it is first used, by a known name",
     ("models/shipped.py", "importlib"): "entry points: finds the packages of other languages",
     ("integrations/server.py", "importlib"): "importlib.resources: reads the page of the server",
-    (
-        "integrations/server.py",
-        "asyncio",
-    ): "`turbotag serve` answers requests",
-    (
-        "integrations/connections.py",
-        "asyncio",
-    ): "`turbotag serve` ends connections that say nothing",
+    ("integrations/server.py", "asyncio"): "`turbotag serve` answers requests",
+    ("integrations/connections.py", "asyncio"): "`turbotag serve` ends those that say nothing",
     ("integrations/server.py", "socket"): "`turbotag serve` listens where it is told to",
     ("integrations/forms.py", "urllib"): "urllib.parse: reads the fields of a request",
 }
@@ -327,7 +318,3 @@ def measure(quick: bool) -> str:
             table,
         ]
     )
-
-
-if __name__ == "__main__":
-    print(measure("--quick" in sys.argv))
