@@ -27,12 +27,11 @@ from turbotag.models.calibration import PLAIN, Confidence, Items, confidence_of,
 from turbotag.models.gold import ANY
 from turbotag.models.model import Model
 from turbotag.models.parser import Parser
-from turbotag.models.pipeline import Pipeline, find, load_model
+from turbotag.models.pipeline import Pipeline, load
 from turbotag.models.prediction import predict
 from turbotag.models.tagger import Tagger
+from turbotag.training import train
 from turbotag.training.options import options_for
-from turbotag.training.parser import train_parser
-from turbotag.training.tagger import train
 
 GENRES = ("weblog", "newsgroup", "email", "reviews", "answers")
 HEADER = ["data", "answers", "right, %", "mean probability, %", "ECE, %", "log loss"]
@@ -88,7 +87,7 @@ def shipped(setting: Setting) -> str:
     """The shipped English models on EWT test: tags predicted, as in a text."""
     data = setting.data
     test = str(data / "ewt" / "test.conllu")
-    names = {n: load_model(find(n)) for n in ("en-upos", "en-xpos", "en-parse", "en-ner")}
+    names = {n: load(n) for n in ("en-upos", "en-xpos", "en-parse", "en-ner")}
     predicted = tagged([names["en-upos"], names["en-xpos"]], test)
     found: list[list[Any]] = []
     for name, model in names.items():
@@ -96,7 +95,7 @@ def shipped(setting: Setting) -> str:
         gold = predicted if name == "en-parse" else ner if name == "en-ner" else test
         found += rows("EWT test", model, gold, name)
     slovene = str(data / "slovene" / "test.conllu")
-    found += rows("SSJ test", load_model(find("sl-parse")), slovene, "sl-parse")
+    found += rows("SSJ test", load("sl-parse"), slovene, "sl-parse")
     parser = names["en-parse"]
     assert isinstance(parser, Parser)
     both = both_right(parser, predicted)
@@ -110,7 +109,7 @@ def trained(learn: list[bytes], dev: bytes) -> tuple[list[Model], Parser]:
     taggers: list[Model] = [
         train(options_for("pos", target=column, **common))[0] for column in ("upos", "xpos")
     ]
-    return taggers, train_parser(options_for("parse", jackknife=5, **common))[0]
+    return taggers, train(options_for("parse", jackknife=5, **common))[0]
 
 
 def genres(setting: Setting) -> str:
@@ -141,7 +140,6 @@ def second_model(setting: Setting) -> str:
     folder, first = setting.data / "ewt", setting.pick(300, None)
     learn = joined(sentences(folder / "train.conllu")[::4][:first])
     dev = str(folder / "dev.conllu")
-    functions: dict[str, Any] = {"pos": train, "parse": train_parser}
     found = []
     for task in ("pos", "parse"):
         for how, more in (
@@ -151,7 +149,7 @@ def second_model(setting: Setting) -> str:
         ):
             start = time.process_time()
             options = options_for(task, train=learn, **more)
-            model: Tagger | Parser = functions[task](options)[0]
+            model: Tagger | Parser = train(options)[0]
             seconds = time.process_time() - start
             for kind, items in items_of(model, dev).items():
                 c = confidence_of(model.header, kind)

@@ -26,9 +26,9 @@ from turbotag.corpus.reader import read as read_block
 from turbotag.models.gold import Layout
 from turbotag.models.pipeline import load
 from turbotag.models.prediction import predict
+from turbotag.training import train
 from turbotag.training.options import TaggerOptions, options_for
-from turbotag.training.parser import train_parser
-from turbotag.training.tagger import problem, train
+from turbotag.training.tagger import problem
 
 TITLE = "Scaling"
 EPOCH, TAG, EXTRACT = "turbotag: sdca epoch", "turbotag: tagging", "turbotag: reading and features"
@@ -190,7 +190,7 @@ def parsers(setting: Setting, at: Path) -> Iterator[Point]:
     words = [fields for fields in lines if fields[0].isdigit()]
     small = treebank(words[: setting.pick(2000, 8000)], 20)
     options = options_for("parse", train=small, format="conllu", parts=("cs", "gp"), epochs=2)
-    second, _ = train_parser(options, str(at / "second"))
+    second, _ = train(options, str(at / "second"))
     total = setting.pick(640, 6400)
     plans = [("parser: sentences", 20, total // k) for k in (8, 4, 2, 1)]
     plans += [("parser: length", length, total) for length in (10, 20, 40, 80, 160)]

@@ -39,9 +39,8 @@ from turbotag.optim.algorithms import ALGORITHMS
 from turbotag.optim.trace import Trace
 from turbotag.structures import chain, chain2, parts, projective, pruning, second_order, tree
 from turbotag.structures.second_order import Approximation, Domain
+from turbotag.training import train
 from turbotag.training.options import options_for
-from turbotag.training.parser import train_parser
-from turbotag.training.tagger import train
 
 ROUNDING = 1e-9  # of the objective: what a gap may be below 0 (optim/certificate.py)
 Words, Tags = list[list[str]], list[list[str]]
@@ -131,7 +130,7 @@ def check_training(corpus: Corpus, task: str, folder: Path, **options: Any) -> N
     text, columns = written(sentences, answers, task)
     settings = options_for(task, train=text, **columns, **options)
     model: Tagger | Parser
-    model, result = (train_parser if task == "parse" else train)(settings, path, trace)
+    model, result = train(settings, path, trace)
     certificate = result.certificate
     assert np.isfinite(result.weights).all(), "weights are not finite"
     for row in [certificate, *trace.rows]:
@@ -414,14 +413,14 @@ def sizes(tally: Tally, folder: Path, quick: bool) -> list[str]:
     ):
         text, columns = written([words[:30]], [heads[:30]], "parse")
         options = options_for("parse", train=text, epochs=2, labels=False, **columns, **more)
-        model, _ = train_parser(options, str(folder / "long.model"))
+        model, _ = train(options, str(folder / "long.model"))
         attack = functools.partial(parse_one, model, words[:size])
         timed(f"a sentence of {size} words, parsed {more}", attack)
     if not quick:
         options = {"epochs": 1, "labels": False}
         text, columns = written([words], [heads], "parse")
         settings = options_for("parse", train=text, **columns, **options)
-        attack = functools.partial(train_parser, settings, str(folder / "long.model"))
+        attack = functools.partial(train, settings, str(folder / "long.model"))
         timed(f"a sentence of {n} words, a parser trained on it", attack)
     return notes
 

@@ -59,9 +59,8 @@ from targets import (
 from turbotag.errors import DataError, TurbotagError, UsageError
 from turbotag.models.shipped import SHIPPED
 from turbotag.optim.trace import Row, Trace
+from turbotag.training import train
 from turbotag.training.options import options_for
-from turbotag.training.parser import train_parser
-from turbotag.training.tagger import train
 
 SECONDS, MEGABYTES = 1.0, 200.0
 PATIENCE = 60  # seconds after which an attempt counts as a hang
@@ -205,35 +204,29 @@ class Short(Trace):
             raise Enough
 
 
-def trainings() -> dict[str, tuple[Callable[..., Any], dict[str, Any], str]]:
-    """Trainings that leave a checkpoint: the function, its options, what is added to the name."""
-    common = {"train": TAGS, "epochs": 4, "template": "ner"}
-    trees = {"train": TREES, "epochs": 4, "min_count": 1, "labels": False}
+def trainings() -> dict[str, tuple[dict[str, Any], str]]:
+    """Trainings that leave a checkpoint: task and options, and what is added to the name."""
+    tags = {"task": "ner", "train": TAGS, "epochs": 4, "template": "ner"}
+    trees = {"task": "parse", "train": TREES, "epochs": 4, "min_count": 1, "labels": False}
     second = {**trees, "epochs": 8, "parts": ("cs", "gp"), "algorithm": "sdca", "loss": "crf"}
-    return {
-        "sdca": (train, {"task": "ner", **common}, ""),
-        "dca": (train, {"task": "ner", "algorithm": "dca", **common}, ""),
-        "sag-nus": (train, {"task": "ner", "algorithm": "sag-nus", **common}, ""),
-        "eg": (train, {"task": "ner", "algorithm": "eg", **common}, ""),
-        "sgd": (train, {"task": "ner", "algorithm": "sgd", **common}, ""),
-        "parser": (train_parser, {"task": "parse", "prune": False, **trees}, ".arc"),
-        "second order": (train_parser, {"task": "parse", "prune": True, **second}, ".arc"),
+    algorithms = ("sdca", "dca", "sag-nus", "eg", "sgd")
+    return {name: ({**tags, "algorithm": name}, "") for name in algorithms} | {
+        "parser": ({**trees, "prune": False}, ".arc"),
+        "second order": ({**second, "prune": True}, ".arc"),
     }
 
 
 def checkpoint(name: str, folder: Path) -> tuple[Parts, Open, str]:
     """The checkpoint of a training that was stopped, and what continues it from another."""
-    function, given, stage = trainings()[name]
-    task = given["task"]
-    options = options_for(task, **{k: v for k, v in given.items() if k != "task"})
-    output = str(folder / f"{name}.model")
+    given, stage = trainings()[name]
+    options, output = options_for(**given), str(folder / f"{name}.model")
     with contextlib.suppress(Enough):
-        function(options, output, Short(), checkpoint_seconds=0.0)
+        train(options, output, Short(), checkpoint_seconds=0.0)
     path = f"{output}{stage}.checkpoint"
 
     def resume(path: Path) -> None:
         try:
-            function(options, output, resume=True, checkpoint_seconds=1e9)
+            train(options, output, resume=True, checkpoint_seconds=1e9)
         except UsageError as e:  # numbers that overflow are told as the options' fault
             raise DataError(str(e), str(path)) from e
 

@@ -42,9 +42,9 @@ from turbotag.models.tagger import Tagger
 from turbotag.report.heaviest import parser_features, tagger_features
 from turbotag.report.model_card import parser_card, tagger_card, transitions
 from turbotag.storage import store, tensors
+from turbotag.training import train
 from turbotag.training.options import options_for
-from turbotag.training.parser import train_parser
-from turbotag.training.tagger import index_features, train
+from turbotag.training.tagger import index_features
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 LONGEST_MESSAGE = 1000
@@ -366,7 +366,7 @@ def small_models() -> dict[str, Parts]:
             "bethe": {"parts": ("cs", "gp"), "entropy": "bethe"},
             "supertags": {"supertags": 2, "heads": 4},
         }.items():
-            train_parser(options_for("parse", train=TREES, **common, **given), out)
+            train(options_for("parse", train=TREES, **common, **given), out)
             found[name] = bare(out, "parser")
     return found
 
