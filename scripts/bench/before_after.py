@@ -9,6 +9,7 @@ one. Both checkouts are run by this Python, and compile their kernels before any
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -99,5 +100,7 @@ def compared(other: Path) -> Iterator[list[Any]]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("other", type=Path, help="a folder with the other checkout")
     head = ["training", "", "primal", "gap", "held out", "CPU s", "load", "arrays"]
-    print(table(head, compared(Path(sys.argv[1]).resolve())))
+    print(table(head, compared(parser.parse_args().other.resolve())))
