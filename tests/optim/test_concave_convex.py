@@ -119,7 +119,7 @@ def test_a_run_that_ends_within_a_round_is_no_worse_than_the_round_before(make, 
             undone += 1
             assert result.epoch == opt.progress[1] < epochs
             assert value == pytest.approx(opt.reached[0], abs=1e-12)
-            assert "kept: the end of the best, epoch" in opt.notes()[0]
+            assert "kept: the end of the best round, epoch" in opt.notes()[0]
         primal = objective(opt.convex, LAM, result.weights)[0]
         assert result.certificate.primal == pytest.approx(primal, abs=1e-9)
         assert result.certificate.gap >= -1e-9

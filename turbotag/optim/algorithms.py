@@ -1,4 +1,4 @@
-"""The optimizers by name, and what each can be told. Importing them imports no numba."""
+"""The optimizers by name, with their parameters. Importing this module imports no numba."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def algorithm(name: str) -> type[Optimizer]:
 
 
 def parameters() -> dict[str, list[tuple[str, Param]]]:
-    """What optimizers can be told: for each name the optimizers that have it, with their
-    declarations."""
+    """The parameters of all optimizers: for the name of a parameter, the optimizers that have it,
+    each as (name of the optimizer, declaration of the parameter)."""
     found: dict[str, list[tuple[str, Param]]] = {}
     for name, cls in ALGORITHMS.items():
         for p in cls.params:

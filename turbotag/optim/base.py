@@ -18,8 +18,8 @@ from turbotag.optim.problem import Problem
 class Param:
     """A parameter of an optimizer: drives the command line, the defaults, the checks and the help.
 
-    Its type is that of its default. least, most: the ends of its range, both excluded if `open`;
-    shown: how help shows the default, where the value does not speak for itself.
+    The type of a parameter is that of its default. least, most: the ends of its range, both
+    excluded if `open`; shown: what help shows in place of a default that does not speak for itself.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Param:
         if self.choices:
             if value not in self.choices:
                 raise UsageError(
-                    f"{self.name} is {value!r}: it is one of {', '.join(self.choices)}"
+                    f"{self.name} is {value!r}: it must be one of {', '.join(self.choices)}"
                 )
             return
         kind = type(self.default)
         if type(value) is not kind and not (kind is float and type(value) is int):
-            raise UsageError(f"{self.name} is {value!r}: it is {KINDS[kind]}")
+            raise UsageError(f"{self.name} is {value!r}: it must be {KINDS[kind]}")
         inside = self.least < value < self.most if self.open else self.least <= value <= self.most
         if not inside:
             raise UsageError(f"{self.name} is {value}: it must {self.range()}")
@@ -59,11 +59,12 @@ class Param:
 
 KINDS = {bool: "True or False", int: "a whole number", float: "a number"}
 
-# What problems can be made of: the second-order bound and belief propagation are the next two.
+# The structures of problems. EXACT: log Z and marginals are exact. SECOND_ORDER: parses with arc
+# pairs, log Z is a convex upper bound. LOOPY: the same, log Z by loopy belief propagation.
 EXACT = ("multiclass", "chain", "tree", "projective")
 SECOND_ORDER, LOOPY = "second-order", "loopy"
-# Weights are coefficients of functions (structures/kernel_problem; from Python only), and served by
-# optimizers that measure them with the problem's norms alone, not as vectors.
+# A chain whose weights are coefficients of kernel functions (structures/kernel_problem; from Python
+# only). It needs an optimizer that takes norms of weights from the problem, never from the array.
 KERNEL_CHAIN = "kernel-chain"
 
 L1 = Param("l1", 0.0, "weight S of S |w|_1 beside lambda/2 |w|^2 in the objective", least=0.0)
@@ -76,7 +77,7 @@ LOSSES = {
 }
 
 
-OWNERS: dict[str, list[str]] = {}  # the optimizers that declare a parameter of a name
+OWNERS: dict[str, list[str]] = {}  # name of a parameter -> the optimizers that declare it
 
 
 def serves(kind: str, beta: float, gamma: float) -> bool:
@@ -90,9 +91,10 @@ def serves(kind: str, beta: float, gamma: float) -> bool:
 class Optimizer:
     """One training run on one problem. Subclasses are one file each and read like their paper.
 
-    epochs, oracle_calls and updates count what the trace shows; an oracle call is one inference on
-    one instance, a line search's included. An epoch is n oracle calls for methods that take
-    instances one at a time, and one iteration for batch methods.
+    epochs, oracle_calls and updates count what the trace shows. The oracle is the inference on one
+    instance (Problem.oracle, Problem.infer); the calls of line searches are counted too. An epoch
+    is n oracle calls for methods that take instances one at a time, and one iteration for batch
+    methods.
     """
 
     name = ""
@@ -101,14 +103,14 @@ class Optimizer:
     structures: tuple[str, ...] = EXACT
     default_epochs = 10
     default_gap: float | None = None
-    rounds = False  # whether it can be continued only from the end of a round of several epochs
-    kept = 0  # vectors over the parts of an instance that are kept for every one
+    rounds = False  # whether a run can be resumed only from the end of a round of several epochs
+    kept = 0  # how many vectors over its parts are kept for every instance
     unbounded: tuple[str, ...] = ()  # arrays of the state that need not be finite
     params: tuple[Param, ...] = ()
 
     dual: Any = None  # the present dual objective, where an optimizer keeps it
-    primal: Any = None  # and the primal one
-    done: str | None = None  # why there is nothing left to do
+    primal: Any = None  # the present primal objective, where an optimizer keeps it
+    done: str | None = None  # why no further epoch can help; None while one can
     dev_score: Callable[[np.ndarray], float] | None = None  # set by the training loop
 
     def __init_subclass__(cls) -> None:
@@ -127,7 +129,8 @@ class Optimizer:
 
     @classmethod
     def check(cls, beta: float, gamma: float, given: dict[str, Any]) -> dict[str, Any]:
-        """Refuse a loss or a parameter that this optimizer does not serve; all parameters."""
+        """Refuse a loss or a parameter that this optimizer does not serve; return all parameters,
+        those that are not given with their defaults."""
         if not serves(cls.losses, beta, gamma):
             raise UsageError(
                 f"{cls.name} serves losses with {LOSSES[cls.losses]}, "
@@ -149,7 +152,9 @@ class Optimizer:
     def check_structure(cls, structure: str) -> None:
         """Refuse a structure that this optimizer does not serve."""
         if structure not in cls.structures:
-            raise UsageError(f"{cls.name} serves {', '.join(cls.structures)}, not {structure}")
+            raise UsageError(
+                f"{cls.name} serves the structures {', '.join(cls.structures)}, not {structure}"
+            )
 
     @classmethod
     def planes_of(cls, given: dict[str, Any]) -> int:
@@ -176,14 +181,14 @@ class Optimizer:
 
     def conclude(self) -> int:
         """Called when a run is over and its last weights are to be kept; returns the epoch at whose
-        end the weights were what they are now."""
+        end the optimizer had these weights."""
         return self.epochs
 
     def close(self) -> None:
         """Called at the end of a run, however it ends."""
 
     def notes(self) -> list[str]:
-        """What else is to be said of a finished run, in lines for the log."""
+        """Lines for the log about a finished run."""
         return []
 
     def gap_estimate(self) -> float | None:
@@ -201,11 +206,13 @@ class Optimizer:
         return 0
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that an epoch changes, for a checkpoint, but counters and random state."""
+        """The arrays that an epoch changes, for a checkpoint. Counters and the random state are
+        saved by optim/run."""
         raise AssertionError("every optimizer has its own")
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from a state; ValueError or KeyError if it is of another problem."""
+        """Take over a saved state; ValueError or KeyError if that is the state of another
+        problem."""
         for name, array in self.state().items():
             found = state[name]
             if found.shape != array.shape or found.dtype != array.dtype:
@@ -217,12 +224,13 @@ class Optimizer:
 
 
 class DualOptimizer(Optimizer):
-    """Keeps a dual point alpha and W = w(alpha) = 1/(lambda n) sum_i F_i (z_i - mu_i)."""
+    """An optimizer that keeps a dual point alpha, a distribution alpha_i over the structures of
+    each instance, and its weights W = w(alpha) = 1/(lambda n) sum_i F_i (z_i - mu_i)."""
 
     W: np.ndarray
 
     def point(self, i: int) -> tuple[np.ndarray, float]:
-        """The stats of alpha_i and its entropy over beta, or a lower bound of that."""
+        """(parts,) stats mu_i of alpha_i, and its entropy over beta or a lower bound of that."""
         raise AssertionError("every dual optimizer has its own")
 
     def weights(self) -> np.ndarray:
@@ -237,8 +245,8 @@ class DualOptimizer(Optimizer):
         return certificate
 
     def finish(self) -> None:
-        """Recompute W from the dual variables, so that a certificate speaks of exactly these
-        weights and of no rounding of a million updates."""
+        """Recompute W from the dual variables: the rounding of a million updates has moved W away
+        from w(alpha), for which the certificate is proven."""
         problem, step = self.problem, 1.0 / (self.lam * self.problem.n)
         self.W[:] = 0.0
         for i in range(problem.n):

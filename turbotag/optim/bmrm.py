@@ -56,7 +56,7 @@ class BMRM(Optimizer):
         self.epochs += 1
 
     def visited(self, primal: float) -> None:
-        """P at w_t is known."""
+        """Keep w_t if its P is the smallest so far."""
         if primal < self.bounds[0]:
             self.bounds[0], self.best_W[:] = primal, self.W
         self.primal = float(self.bounds[0])
@@ -123,8 +123,8 @@ class Planes:
         self.gram = gram
 
     def merge(self) -> None:
-        """Make one plane of the two with the smallest x, the first apart: a mixture of planes is a
-        plane below the loss too, and the present mixture of all stays what it is."""
+        """Make one plane of the two with the smallest x, never of the first plane: a mixture of
+        planes is a plane below the loss too, and the present mixture of all stays what it is."""
         a, b = sorted((1 + np.argsort(self.x[1:], kind="stable")[:2]).tolist())
         total = self.x[a] + self.x[b]
         share = self.x[b] / total if total > 0.0 else 1.0
@@ -136,7 +136,7 @@ class Planes:
         self.gram = np.delete(np.delete(self.gram, b, 0), b, 1)
 
     def solve(self) -> None:
-        """The best mixture."""
+        """Find the best mixture x."""
         self.x = simplex.maximize(self.r, self.gram)
 
     def mixture(self) -> np.ndarray:
@@ -154,11 +154,12 @@ class Planes:
         return {"V": np.stack(self.V), "r": self.r, "gram": self.gram, "x": self.x}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """ValueError if these are no planes of this problem, or their weights no mixture."""
+        """Take over a saved state; ValueError if its planes are not of this problem, or the weights
+        of the planes no mixture."""
         V, r, gram, x = (state[name] for name in ("V", "r", "gram", "x"))
         k = len(V)
         if k < 1 or V.shape[1:] != self.V[0].shape or gram.shape != (k, k) or r.shape != (k,):
-            raise ValueError(f"planes are {V.shape}, {r.shape} and {gram.shape}")
+            raise ValueError(f"the planes have the shapes {V.shape}, {r.shape} and {gram.shape}")
         if x.shape != (k,) or not (x >= 0.0).all() or not abs(x.sum() - 1.0) < 1e-9:
-            raise ValueError("the weights of the planes are none of a mixture")
+            raise ValueError("the weights of the planes are negative, or do not sum to 1")
         self.V, self.r, self.gram, self.x = [v.copy() for v in V], r.copy(), gram.copy(), x.copy()

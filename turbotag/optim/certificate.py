@@ -1,4 +1,8 @@
-"""Certificates: P and D recomputed by a full pass at one set of weights. Never estimates."""
+"""Certificates: the primal objective P and a dual objective D, recomputed by a full pass.
+
+D is never above the optimum P*, so a certificate proves that P - P* <= P - D, the duality gap. Both
+are taken at one set of weights and are never estimates.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class Certificate:
 
     @property
     def relative(self) -> float:
-        """The gap as a share of the primal objective, which no loss makes negative."""
+        """The gap as a share of the primal objective, which is never negative."""
         if self.gap <= 0.0:
             return 0.0
         return self.gap / self.primal if self.primal > 0.0 else math.inf
@@ -56,7 +60,8 @@ class Certificate:
 
 
 def check_gap(gap: float, scale: float) -> None:
-    """Let a negative gap fail loudly, and one that is no number."""
+    """Raise if the gap is negative by more than rounding, or not finite; scale: the size of the
+    terms that the gap is the difference of."""
     if not math.isfinite(gap):
         raise FloatingPointError(f"duality gap {gap} (objective about {scale:.3e})")
     if not gap >= -TOLERANCE * max(1.0, abs(scale)):
@@ -64,7 +69,7 @@ def check_gap(gap: float, scale: float) -> None:
 
 
 def proven(primal: float, dual: float) -> Certificate:
-    """The certificate of two bounds; a negative gap fails."""
+    """The certificate of two bounds; raises if their gap is negative."""
     check_gap(primal - dual, primal)
     return Certificate(primal, dual, primal - dual)
 
@@ -91,7 +96,7 @@ def objective(problem: Problem, lam: float, W: np.ndarray) -> tuple[float, np.nd
 
 
 def certify_primal(problem: Problem, lam: float, W: np.ndarray, l1: float = 0.0) -> Certificate:
-    """For any weights: the dual point is the marginals at W."""
+    """For any weights W: (rows, K). The dual point is the marginals at W."""
     value, grad = objective(problem, lam, W)
     primal = value + l1 * float(np.abs(W).sum())
     gap = primal_gap(problem, lam, W, value, grad, l1)

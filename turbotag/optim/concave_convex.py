@@ -3,9 +3,10 @@
 Martins et al. (2010, footnote 1): L(beta, gamma) - L(beta, 0) is the structured ramp loss at
 beta = inf (Collobert et al. 2006), and at beta = 1 log E exp cost, an upper bound of the risk. The
 procedure (Yuille and Rangarajan 2003): replace the second loss by its tangent at the present
-weights, which leaves a convex problem above the objective and equal to it there
-(structures/linearized); solve that; and again. The objective never rises, if the convex problem is
-solved well enough. The first round is the convex loss L(beta, gamma) itself.
+weights, which leaves a convex problem above the objective and equal to it at those weights
+(structures/linearized); solve that problem, which is one round; repeat. The objective never rises,
+if the convex problem is solved well enough. The first round is the convex loss L(beta, gamma)
+itself.
 
 What is certified is the convex problem of a round: no certificate of the objective itself is known,
 as it has local minima. A run that ends in the middle of a round keeps its weights only if the
@@ -26,11 +27,11 @@ NEAR = 0.01  # a round ends at a gap of this share of its primal objective,
 LONGEST = 15  # or after so many epochs,
 BLIND = 5  # or so many where the optimizer does not know its gap
 SETTLED = 1e-3  # the rounds end when the objective falls by no more than this share of it
-ENDED = "ended."  # before the names of what is kept of the last round that has ended
+ENDED = "ended."  # prefix of the names of the state at the end of the last round
 
 
 class _Rounds(Optimizer):
-    """An optimizer of its own, `of`, for each round."""
+    """Runs a new optimizer of the class `of` in each round."""
 
     of: type[Optimizer]
 
@@ -38,25 +39,25 @@ class _Rounds(Optimizer):
         super().__init__(LinearizedProblem(problem), lam, rng, **params)
         self.convex: Any = self.problem
         self.given = params
-        # rounds that have ended, the epoch in which the last of them did, whether the present one
-        # is over, whether they have settled
+        # rounds that have ended, the epoch in which the last of them ended, whether the present
+        # round is over, whether the objective has settled
         self.progress = np.zeros(4, np.int64)
         self.reached = np.array([np.inf])  # the objective at the end of the last round
-        self.ended: dict[str, np.ndarray] = {}  # and the state
-        self.undone = False  # whether the run has gone back to that
+        self.ended: dict[str, np.ndarray] = {}  # the state at the end of the last round
+        self.undone = False  # whether the run has gone back to that state
         self.inner = self._fresh()
 
     def _fresh(self) -> Optimizer:
-        """The dual variables of the last round would be a poor start for the next: w(alpha) is made
-        of their distance from the targets, which have moved."""
+        """A new optimizer for a round. The dual variables of the last round would be a poor start:
+        w(alpha) is made of their distance from the targets, which have moved."""
         inner = self.of(self.convex, self.lam, self.rng, **self.given)
         self.oracle_calls += inner.oracle_calls
         self.param = inner.param
         return inner
 
     def epoch(self) -> None:
-        """An epoch of the present round, or the first one of the next: a run that ends here has the
-        weights of a round, not those at the start of another."""
+        """An epoch of the present round or, if that is over, the first epoch of the next. The next
+        round begins only here, so that a run which ends now has the weights of a finished round."""
         if self.progress[2]:
             self._next_round()
         inner = self.inner
@@ -83,7 +84,7 @@ class _Rounds(Optimizer):
         return primal is not None and gap <= NEAR * primal
 
     def _next_round(self) -> None:
-        """Tangents at the present weights, unless the objective has settled."""
+        """Begin a round, with tangents at the present weights, unless the objective has settled."""
         W = self.weights().copy()
         value, before = self._objective(W), float(self.reached[0])
         self.progress[2] = 0
@@ -136,7 +137,10 @@ class _Rounds(Optimizer):
         rounds, epoch = self.progress[:2].tolist()
         told = f"after {rounds} concave-convex rounds, settled"
         if self.undone:
-            told = f"after {rounds} concave-convex rounds; kept: the end of the best, epoch {epoch}"
+            told = (
+                f"after {rounds} concave-convex rounds; "
+                f"kept: the end of the best round, epoch {epoch}"
+            )
         elif not self.progress[3]:
             told = f"in concave-convex round {rounds + 1}, not settled"
         return [f"objective, which is not convex: {self._objective(self.weights()):.9g} {told}"]
@@ -178,14 +182,14 @@ class _Rounds(Optimizer):
     def restore(self, state: dict[str, np.ndarray]) -> None:
         ended = {k.removeprefix(ENDED): v.copy() for k, v in state.items() if k.startswith(ENDED)}
         if ended:
-            self._enter(ended)  # it may be needed in the end: to see that it can be done
+            self._enter(ended)  # a check only: the run may go back to this state
         self.ended = ended
         self._enter(state)
         super().restore(state)
 
 
 def concave_convex(cls: type[Optimizer]) -> type[Optimizer]:
-    """An optimizer of L(beta, gamma) as one of L(beta, gamma) - L(beta, 0)."""
+    """Make an optimizer of L(beta, gamma) one of L(beta, gamma) - L(beta, 0)."""
     structures = tuple(s for s in cls.structures if s in EXACT)
     names = (*cls.unbounded, "rounds.reached")
     return type(

@@ -29,7 +29,7 @@ class DCA(Optimizer):
         super().__init__(problem, lam, rng, **params)
         self.C = 1.0 / (lam * problem.n)  # the paper's 1/(lambda m)
         self.W = np.zeros(problem.shape)
-        self.late = np.zeros(problem.shape)  # sum of t * update_t: the average in one dense pass
+        self.late = np.zeros(problem.shape)  # sum of t * update_t, from which `weights` averages
 
     def epoch(self) -> None:
         order = self.rng.permutation(self.problem.n)
@@ -45,10 +45,10 @@ class DCA(Optimizer):
         self.oracle_calls += order.size
 
     def check_loss(self, i: int, loss: float) -> None:
-        """Refuse a loss that is no number, at which a kernel ends."""
+        """Raise if the loss of the instance at which a kernel ended is not finite."""
         if not math.isfinite(loss):
-            self.problem.oracle(i, self.W)  # which may know the reason
-            raise FloatingPointError(f"loss {loss} of instance {i}")
+            self.problem.oracle(i, self.W)  # may raise an error that tells the reason
+            raise FloatingPointError(f"the loss of instance {i} is {loss}")
 
     def weights(self) -> np.ndarray:
         """The average of the weights after each step: W - sum_t (t/T) update_t."""
@@ -81,6 +81,6 @@ def _visit(data, order, C, t, W, late):
 
 @kernel
 def move(data, i, d, step, t, W, late):
-    """w <- w + step F d as step t, and into the sum that the average is made of."""
+    """w <- w + step F d, as step t; and add that to `late`, for the average."""
     add(data, i, d, step, W)
     add(data, i, d, step * t, late)

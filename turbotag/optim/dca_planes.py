@@ -3,11 +3,11 @@
 Martins et al. (2010), equation 17: the exact step of DCA is a projection onto one half-space for
 each point z' of the marginal polytope,
     w'F(z' - z) + gamma cost(z') + H(z')/beta <= xi,
-and DCA keeps the one of the marginals at the present weights alone (equation 13). Here the
-half-spaces of the last k visits to an instance are kept too, which the text after equation 17
-suggests: tangents of its loss at earlier weights. The small quadratic programme is that of k-best
-MIRA (optim/halfspaces), whose half-spaces are labelings and whose loss is the hinge. With k = 1 it
-is DCA.
+and DCA keeps only the half-space of the marginals at the present weights (equation 13). Here the
+half-spaces of the last k visits to an instance are kept, which are tangents of its loss at earlier
+weights, as the text after equation 17 suggests. The small quadratic programme is that of k-best
+MIRA (optim/halfspaces), whose half-spaces are labelings and whose loss is the hinge. With k = 1 the
+method is DCA.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DCAPlanes(HalfSpaces):
     reference = "Martins et al. 2010, algorithm 1 with several half-spaces of equation 17"
     kept = 4
     most = "halfspaces"
-    params = (Param("halfspaces", 4, "half-spaces of an instance, the newest among them", least=1),)
+    params = (Param("halfspaces", 4, "newest half-spaces that an instance keeps", least=1),)
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)

@@ -4,19 +4,19 @@ Globerson, Koo, Carreras and Collins (2007), figure 2; Collins et al. (2008). Th
 an instance is the Gibbs distribution alpha_i of potentials s_i over its parts (section 5), so the
 multiplicative update alpha <- alpha exp(-eta grad) / Z of section 3 is a linear one of s_i:
     log-linear    s_i <- (1 - eta) s_i + eta beta theta_i(w)     (the dual has the entropy)
-    max-margin    s_i <- s_i + eta theta_i(w)                    (beta = inf: it has none)
+    max-margin    s_i <- s_i + eta theta_i(w)                    (beta = inf: no entropy)
 The dual (equations 2 and 3; section 4.5 for max-margin) is evaluated exactly after each try; eta is
-halved until it improves by what the step promised, each try being an oracle call (section 7), and
-grows by 5 % after a success (Collins et al. 2008). The start is near the gold answer, as Le Priol
-et al. (2018, appendix A.1) advise.
+halved until the dual improves by what the step promised, each try being an oracle call (section 7),
+and grows by 5 % after a success (Collins et al. 2008). The start is near the gold answer, as Le
+Priol et al. (2018, appendix A.1) advise.
 
-Gap sampling (--sampling gap) is ours; Le Priol et al. (section 7) leave it open, as OEG does not
-have the block gaps. They are KL(alpha_i, Gibbs(beta theta_i))/beta, so with
+Gap sampling (--sampling gap) is ours; Le Priol et al. (section 7) leave it open, as online EG does
+not have the block gaps. Block gaps are g_i = KL(alpha_i, Gibbs(beta theta_i))/beta, so with
 f(t) = log Z(s + t (beta theta - s))
     beta g_i = f(1) - f(0) - f'(0) = int_0^1 (1 - t) f''(t) dt.
 A step evaluates f and f' at 0 and at eta, and f'(t) is a product of vectors at hand: with the mean
-of f'' over the step in place of f'', g_i is about (f'(eta) - f'(0)) / (2 eta beta). No oracle call
-is spent on it.
+of f'' over the step in place of f'', g_i is about (f'(eta) - f'(0)) / (2 eta beta). The estimate
+costs no oracle call.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ GROWTH, OVERSTEP, TINY = 1.05, 30.0, 1e-12
 ROUNDING = 2e-16
 START = 10.0  # score of the gold parts: probability 0.999 a word at 22 labels
 ETA = Param(
-    "eta", 0.5, "first step; halved until it keeps its promise, then grown", least=0.0, open=True
+    "eta",
+    0.5,
+    "first step; halved until the dual gains what it promises, then grown",
+    least=0.0,
+    open=True,
 )
 
 
 class ScoreSpace(DualOptimizer):
-    """alpha_i as potentials s_i; mu_i and H(alpha_i)/beta kept beside them."""
+    """alpha_i is kept as potentials s_i, with its stats mu_i and its entropy H(alpha_i)/beta."""
 
     default_epochs = 200
     structures = (*EXACT, KERNEL_CHAIN)
@@ -61,7 +65,7 @@ class ScoreSpace(DualOptimizer):
         self._refresh()
 
     def _refresh(self) -> None:
-        """mu, entropies, W and the dual from the potentials s."""
+        """Recompute mu, entropies, W and the dual from the potentials s."""
         for i, s in enumerate(self.s):
             self.log_z[i], self.mu[i][:], self.entropy[i] = self.gibbs(i, s)
         self.oracle_calls += self.problem.n
@@ -71,9 +75,9 @@ class ScoreSpace(DualOptimizer):
     def gibbs(self, i: int, s: np.ndarray) -> tuple[float, np.ndarray, float]:
         """log Z and marginals of exp(s) and, if the loss is smooth, their entropy over beta.
 
-        It is a difference of numbers as large as s is, and marginals are off by 1e-16 times that:
-        what rounding may have added is taken off, so that the dual stays a lower bound. At a large
-        C potentials pass through 1e12, where all of the entropy is rounding.
+        The entropy is a difference of numbers as large as s, and marginals are off by 1e-16 times
+        that: what rounding may have added is taken off, so that the dual stays a lower bound. At a
+        large C potentials pass through 1e12, where all of the entropy is rounding.
         """
         log_z, nu = self.problem.infer(i, s, 1.0)
         if not self.smooth:
@@ -134,10 +138,10 @@ class EG(ScoreSpace):
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
-        # By Pinsker's inequality a step always keeps its promise at eta <= `safe` (lemma 2, for
-        # one block; section 4.3): there it is
-        # taken untested, as rounding could spoil the test of a tiny one. Without the entropy a run
-        # of successes would drive eta, and with it alpha, to where nothing moves any more.
+        # By Pinsker's inequality a step with eta <= `safe` always gains what it promises (lemma 2,
+        # for one block; section 4.3). Such a step is taken untested, as rounding could spoil the
+        # test of a tiny one. `cap`: without the entropy a run of successes would drive eta, and
+        # with it alpha, to where nothing moves any more.
         bend = np.maximum(problem.radius_sq() / (lam * problem.n), TINY)
         self.safe = 1.0 / (1.0 + problem.beta * bend) if self.smooth else 1.0 / bend
         self.cap = np.ones(problem.n) if self.smooth else OVERSTEP * self.safe
@@ -145,7 +149,7 @@ class EG(ScoreSpace):
         self.by_gap = self.param["sampling"] == "gap"
         if self.by_gap and not self.smooth:
             raise UsageError(
-                "eg --sampling gap needs a finite beta: at beta = inf no step knows a gap"
+                "eg --sampling gap needs a finite beta; use --sampling uniform at beta = inf"
             )
         if self.by_gap:
             from turbotag.optim.sampling import (
@@ -156,7 +160,8 @@ class EG(ScoreSpace):
             self.sampler = Sampler("gap", self.param["nonuniform"], self.gaps.copy())
 
     def _draws(self) -> Iterator[int]:
-        """Instances of an epoch, by gaps as they are at each draw; at first every one once."""
+        """The instances of an epoch. With gap sampling the first epoch has each instance once, and
+        later draws go by the gaps at the time of the draw."""
         n = self.problem.n
         if not self.by_gap:
             yield from self.rng.integers(0, n, n).tolist()
@@ -167,7 +172,7 @@ class EG(ScoreSpace):
                 yield self.sampler.draw(coin, uniform)
 
     def _saw(self, i: int, rise: float, eta: float) -> None:
-        """rise: f'(eta) - f'(0), from which the gap before the step follows."""
+        """Estimate the block gap before a step from rise = f'(eta) - f'(0)."""
         self.gaps[i] = max(rise, 0.0) / (2.0 * eta * self.problem.beta)
         self.sampler.update(i, float(self.gaps[i]))
 

@@ -16,14 +16,14 @@ from turbotag.optim.eg import ETA, GROWTH, ScoreSpace
 from turbotag.optim.problem import Problem
 
 MAX_TRIES = 40
-ROUNDING = 1e-14  # of log Z: what a divergence is uncertain by
+ROUNDING = 1e-14  # uncertainty of a divergence, as a share of log Z
 
 
 class EGBatch(ScoreSpace):
     """All instances at once. With a smooth loss the steps are accelerated, unless told otherwise.
 
     The published step is limited by the curvature that all instances have together: on problems
-    with dense features eta falls to 1/1000 and below, and it takes as many passes for a factor e.
+    with dense features eta falls to 1/1000 and below, and a factor e takes 1000 passes and more.
     Accelerated (Nesterov 2013, the method with estimate functions, the entropy as prox function
     and as the strongly convex part) it takes the square root of that. There are two dual points: z,
     a Gibbs distribution whose scores are the weighted average of all potentials so far, and x, the
@@ -85,7 +85,7 @@ class EGBatch(ScoreSpace):
             L *= 2.0
         else:
             self.flat_s[:], self.log_z[:] = old_s, old_log_z
-            self.done = "no step keeps its promise"
+            self.done = "no step, however short, gains what it promises"
             return
         self.W_z[:] = W_new
         self.W += tau * (W_new - self.W)

@@ -31,7 +31,7 @@ from turbotag.optim.certificate import Certificate, check_gap, primal_value, pro
 from turbotag.optim.problem import Problem
 
 ROUNDING = 1e-12
-SMALLEST_RADIUS = 1e-30  # where no answer has a feature that another lacks, mu must still be some
+SMALLEST_RADIUS = 1e-30  # keeps mu positive where all answers have the same features
 
 
 class EGR(Optimizer):
@@ -43,7 +43,10 @@ class EGR(Optimizer):
     structures = (*EXACT, KERNEL_CHAIN)
     params = (
         Param(
-            "adaptive", "yes", "find mu by testing the condition; no: the worst case", ("yes", "no")
+            "adaptive",
+            "yes",
+            "find the smoothing mu by testing the excessive gap condition; no: its worst case",
+            ("yes", "no"),
         ),
     )
 
@@ -101,9 +104,10 @@ class EGR(Optimizer):
     def epoch(self) -> None:
         """One iteration k; J and D are computed at every one.
 
-        The condition is all that the proof needs, and mu_1 = R^2/lambda makes it hold in the worst
-        case, where the features of all sentences point the same way. So mu starts n times smaller
-        and is doubled, back at w_k and alpha_k, wherever the condition would fail.
+        The proof needs only the condition (11), and mu_1 = R^2/lambda makes it hold in the worst
+        case, where the features of all sentences point the same way. So mu starts n times smaller;
+        where the condition would fail, the iteration starts again from w_k and alpha_k with mu
+        doubled.
         """
         tau = 2.0 / (self.epochs + 4.0)  # line 4, k = epochs + 1
         before = {name: array.copy() for name, array in self.state().items()}
@@ -127,14 +131,15 @@ class EGR(Optimizer):
         self.epochs += 1
 
     def _worst_mu(self, k: int) -> float:
-        """mu_k of the worst case: 6 R^2 / (lambda (k+1)(k+2)), with which the condition is sure."""
+        """mu_k of the worst case, 6 R^2 / (lambda (k+1)(k+2)): with it the condition always
+        holds."""
         return 6.0 * self.radius_sq / (self.lam * (k + 1) * (k + 2))
 
     def gap_estimate(self) -> float | None:
         return None if self.primal is None else self.primal - self.dual
 
     def bound(self) -> float:
-        """What theorem 4 (17) promises of the gap at k: 6 log|Y| R^2 / (lambda (k+1)(k+2))."""
+        """The bound of the gap at k in theorem 4 (17): 6 log|Y| R^2 / (lambda (k+1)(k+2))."""
         return self.log_count * self._worst_mu(self.epochs + 1)
 
     def weights(self) -> np.ndarray:

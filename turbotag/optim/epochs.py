@@ -1,7 +1,7 @@
 """What the compiled epochs of optimizers share.
 
-An epoch runs in kernels, over slices of its instances: between two of them Python hears signals.
-Nothing that is computed depends on where an epoch is cut.
+An epoch runs in kernels, a slice of its instances at a time: between two slices Python hears
+signals. Nothing that is computed depends on where an epoch is cut.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from turbotag.lean import fast_kernel, kernel
 
-SECONDS = 0.1  # that a slice may take, about
+SECONDS = 0.1  # a slice takes about this long
 
 
 def slices(n: int) -> Iterator[slice]:

@@ -34,12 +34,13 @@ SMALLEST_ETA = 1e-12
 
 
 class Gibbs(NamedTuple):
-    """alpha: w(alpha), its mean reward, the mean of log Z - s'z, and that of |log Z| + |s'z|."""
+    """A dual point alpha: w(alpha), and the means over instances of its reward, of log Z - s'z and
+    of |log Z| + |s'z|."""
 
     A: np.ndarray
     reward: float
     log_z: float
-    size: float  # which log_z is rounded relative to
+    size: float  # the rounding of log_z is relative to this
 
 
 class Extragradient(Optimizer):
@@ -48,7 +49,9 @@ class Extragradient(Optimizer):
     losses = "hinge"
     default_epochs = 1000
     default_gap = 1e-3
-    params = (Param("eta", 0.5, "first step; halved until it is safe", least=0.0, open=True),)
+    params = (
+        Param("eta", 0.5, "first step; halved until it surely converges", least=0.0, open=True),
+    )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
@@ -111,7 +114,8 @@ class Extragradient(Optimizer):
     def _safe(
         self, eta: float, trial: np.ndarray, W: np.ndarray, v: Gibbs, u: Gibbs, new: Gibbs
     ) -> bool:
-        """The condition above, for u = (trial, u), v = (self.W, v) and v' = (W, new)."""
+        """The condition at the top of this file, for u = (trial, u), v = (self.W, v) and
+        v' = (W, new)."""
         step = trial - self.W
         slope = float(np.vdot(step - (u.A - v.A), trial - W) + np.vdot(step, u.A - new.A))
         # KL(u, v) and KL(v', u): scores differ by (eta/b) theta(w_v) and (eta/b) theta(w_u - w_v)

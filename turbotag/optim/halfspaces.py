@@ -1,10 +1,11 @@
 """What k-best MIRA and DCA with several half-spaces share: the projection onto all of them.
 
 Equation 17 of Martins et al. (2010) with finitely many of its half-spaces, in the scale
-1/2 |w' - w|^2 + C xi. Each is given by the stats y_j of a point of the marginal polytope (labelings
-in optim/mira, marginals of earlier visits in optim/dca_planes) and by its violation l_j at w:
+1/2 |w' - w|^2 + C xi. A half-space is given by the stats y_j of a point of the marginal polytope
+(labelings in optim/mira, marginals of earlier visits in optim/dca_planes) and by its violation l_j
+at w:
     min_{w', xi}  1/2 |w' - w|^2 + C xi   s.t.  (w' - w)'F(z - y_j) >= l_j - xi,  xi >= 0.
-Its dual is a small quadratic programme,
+The dual of the projection is a small quadratic programme,
     max_a  sum_j a_j l_j - 1/2 |sum_j a_j F(z - y_j)|^2,   a >= 0,  sum_j a_j <= C,
 solved by Hildreth's algorithm: exact maximisation over one coordinate after another, and over pairs
 where the cap binds. With one half-space this is the step of DCA (equation 14).
@@ -21,7 +22,8 @@ SWEEPS, PRECISION = 1000, 1e-12
 
 
 class HalfSpaces(DCA):
-    """DCA with the half-spaces that a subclass finds; most: its parameter that says how many."""
+    """DCA with the half-spaces that a subclass finds; most: the name of the parameter that says how
+    many."""
 
     structures = (*EXACT, KERNEL_CHAIN)
     most = ""
@@ -53,7 +55,8 @@ def hildreth(gram: np.ndarray, gains: np.ndarray, cap: float) -> np.ndarray:
     """argmax_a gains'a - 1/2 a'gram a over a >= 0, sum a <= cap, for a handful of variables."""
     k = gains.size
     a = np.zeros(k)
-    flat = PRECISION * np.abs(gains).max()  # a tiny cap makes much of the rounding of a slope
+    # a slope below `flat` is rounding, which at a tiny cap would pass for a move
+    flat = PRECISION * np.abs(gains).max()
     for _ in range(SWEEPS):
         moved = 0.0
         for j in range(k):

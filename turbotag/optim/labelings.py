@@ -1,10 +1,10 @@
 """Dual variables as lists of answers: for each instance some labelings and the weight of each.
 
-The distribution alpha_i of an instance is kept as a mixture of points, sum_p a_p = 1: labelings
-(beta = inf), or distributions of which the stats and the entropy are known (finite beta). The
-mixture has stats sum_p a_p z_p, and its entropy over beta is at least h = sum_p a_p h_p, so this is
-the compact dual of optim/sdca, with its terms kept apart. Mass can then move between two points of
-an instance, not only from all of them to a new one:
+The distribution alpha_i of an instance is kept as a mixture of points p with weights a_p that sum
+to 1. A point is a labeling (beta = inf), or a distribution of which the stats z_p and the entropy
+over beta, h_p, are known (finite beta). The mixture has stats sum_p a_p z_p, and its entropy over
+beta is at least h = sum_p a_p h_p: this is the compact dual of optim/sdca, with its terms kept
+apart. Mass can then move between two points of an instance, not only from all points to a new one:
     from b to a:   alpha <- alpha + delta (a - b),   0 <= delta <= a_b,
     gain of n D:   delta (score_a - score_b) - delta^2/2 |F (z_b - z_a)|^2 / (lambda n),
 with score_p = theta'z_p + h_p at the present weights. Points are stored sparse.
@@ -20,7 +20,8 @@ from turbotag.optim.base import EXACT, KERNEL_CHAIN, DualOptimizer
 from turbotag.optim.certificate import check_gap
 from turbotag.optim.problem import Problem
 
-SAME = 1e-12  # of the scores: an answer that gains no more is one that is known
+# An answer is new if its score is above the best known score by more than this share of it.
+SAME = 1e-12
 
 
 class Point(NamedTuple):
@@ -49,8 +50,8 @@ class Lists:
         return z
 
     def remember(self, i: int, point: Point, most: int) -> None:
-        """Put a point first; of the others, the newest stay, so many in all, and the gold answer,
-        which comes last."""
+        """Put a point first. The `most` newest points stay, and the gold answer, which comes
+        last."""
         self.points[i].insert(0, point)
         del self.points[i][most:-1]
 
@@ -69,16 +70,16 @@ class Lists:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """ValueError if these are no lists of this problem."""
+        """Take over a saved state; ValueError if it has no lists of this problem."""
         names = ("counts", "entropies", "sizes", "parts", "values")
         counts, entropies, sizes, parts, values = (state[name] for name in names)
         kinds = [a.dtype.kind for a in (counts, entropies, sizes, parts, values)]
         if kinds != ["i", "f", "i", "i", "f"] or (counts < 1).any() or (sizes < 0).any():
-            raise ValueError("lists of answers are none")
+            raise ValueError("the lists of answers have wrong types, or negative sizes")
         shapes = counts.shape, entropies.shape, sizes.shape, parts.shape, values.shape
         k, m = int(counts.sum()), int(sizes.sum())
         if shapes != ((self.problem.n,), (k,), (k,), (m,), (m,)):
-            raise ValueError(f"lists of answers are {shapes}")
+            raise ValueError(f"the lists of answers have the shapes {shapes}")
         cuts, ends = np.cumsum([0, *sizes.tolist()]), np.cumsum(counts)
         every = [
             Point(parts[a:b].copy(), values[a:b].copy(), h)
@@ -92,7 +93,7 @@ class Lists:
 
 
 class Labelings(DualOptimizer):
-    """A distribution over the points of each instance: what methods with lists share."""
+    """What methods with lists share: a distribution over the points of each instance."""
 
     default_epochs = 200
     default_gap = 1e-3
@@ -114,8 +115,8 @@ class Labelings(DualOptimizer):
         return mu, h
 
     def answer(self, i: int, theta: np.ndarray, known: np.ndarray) -> tuple[float, int]:
-        """An oracle call: its value, and the number of its answer in the list, to which it is
-        added, without weight, if it is new; known: scores of the list at theta."""
+        """Ask the oracle; return its value, and the number of its answer in the list of points. A
+        new answer is added to the list, with weight 0. known: (points,) scores at theta."""
         value, nu = self.problem.infer(i, theta)
         self.oracle_calls += 1
         check_gap(value - float(self.alpha[i] @ known), value)
@@ -127,7 +128,8 @@ class Labelings(DualOptimizer):
         return value, len(self.lists.points[i]) - 1
 
     def shift(self, i: int, b: int, a: int, slope: float) -> float:
-        """Move mass from point b to point a, whose scores differ by slope; n times the gain."""
+        """Move mass from point b to point a, whose score is larger by slope; return n times the
+        gain of the dual."""
         if a == b or slope <= 0.0:
             return 0.0
         d = self.lists.stats(i, b) - self.lists.stats(i, a)
@@ -141,8 +143,8 @@ class Labelings(DualOptimizer):
         return self.gained(delta * slope - 0.5 * delta * delta * curvature)
 
     def mix(self, i: int, p: int, eta: float, slope: float, limit: float) -> float:
-        """alpha <- alpha + eta (p - alpha) with the best eta of the sign given, up to `limit`:
-        towards a point, or away from it."""
+        """alpha <- alpha + eta size (p - alpha), towards point p (eta = 1) or away from it
+        (eta = -1), with the best size up to `limit`; return n times the gain of the dual."""
         d = self.point(i)[0] - self.lists.stats(i, p)
         curvature = self.problem.norm_sq(i, d) / self.scale
         size = limit if slope >= limit * curvature else slope / curvature
@@ -159,8 +161,8 @@ class Labelings(DualOptimizer):
         return gain
 
     def forget(self, i: int, most: int) -> None:
-        """Keep at most so many points: those without weight go first, the oldest before others;
-        then the two with the least weight become their mixture."""
+        """Keep at most `most` points: points without weight go first, the oldest before others;
+        then the two points with the least weight become one point, their mixture."""
         points, alpha = self.lists.points[i], self.alpha[i]
         while len(points) > most:
             a, b = np.argsort(alpha, kind="stable")[:2].tolist()
@@ -186,7 +188,7 @@ class Labelings(DualOptimizer):
         self.lists.restore(state)
         alpha, ends = state["alpha"], np.cumsum(state["counts"])
         if alpha.shape != (ends[-1],) or not (alpha >= 0.0).all():
-            raise ValueError(f"weights of answers are {alpha.shape}")
+            raise ValueError("the weights of answers are too few, too many or negative")
         self.alpha = [a.copy() for a in np.split(alpha, ends[:-1])]
         if not all(abs(a.sum() - 1.0) < 1e-9 for a in self.alpha):
             raise ValueError("the weights of the answers of an instance do not sum to 1")

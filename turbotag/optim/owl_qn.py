@@ -7,7 +7,7 @@ into, a quasi-Newton step with the curvature of f, and sets to 0 what would leav
     g    the pseudo-gradient: the subgradient of P with the smallest norm
     d    -H g by the two loops of L-BFGS, with d_j = 0 where it does not descend (d_j g_j >= 0)
     w'   the projection of w + step d onto the orthant of sign(w_j), or of sign(-g_j) where w_j = 0
-The step is halved until P falls by 1e-4 of what g promises. Without s there are no orthants, and
+The step is halved until P falls by 1e-4 of what g promises. With s = 0 there are no orthants, and
 this is L-BFGS.
 
 Gap: at any w the dual point is the marginals at w, with v = w(alpha) = w - grad f(w)/lambda, and
@@ -36,7 +36,10 @@ class OWLQN(Optimizer):
     default_epochs = 1000
     default_gap = 1e-3
     unbounded = ("numbers",)
-    params = (L1, Param("pairs", 10, "pairs of steps and changes of the gradient", least=1))
+    params = (
+        L1,
+        Param("pairs", 10, "steps, with their changes of the gradient, that are kept", least=1),
+    )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
@@ -106,7 +109,8 @@ class OWLQN(Optimizer):
         return out
 
     def _remember(self, x: np.ndarray, y: np.ndarray) -> None:
-        """f is lambda-strongly convex, so x'y > 0 but for rounding."""
+        """Keep a step x and its change y of the gradient; f is lambda-strongly convex, so x'y > 0
+        but for rounding."""
         if not float(np.vdot(x, y)) > 0.0:
             return
         kept = int(self.numbers[0])

@@ -28,7 +28,7 @@ class Perceptron(DCA):
 
 @kernel
 def _visit(data, order, t, W, late):
-    """Steps in this order, after t earlier ones; (instance, best score) of the last."""
+    """Steps in this order, after t earlier steps; return (instance, best score) of the last."""
     memory, i, value = scratch(data.parts), 0, 0.0
     for i in order:
         theta, y, z = three(memory, data.parts, i)

@@ -1,4 +1,12 @@
-"""What an optimizer sees of a training problem: parts, never labels or arcs."""
+"""What an optimizer sees of a training problem: parts, never labels or arcs.
+
+The names of all files in optim/: A *part* is what gets a score: a label of a word or a pair of
+neighbouring labels in a chain, an arc or a pair of arcs in a parse. The *stats* of a structure say
+which parts it has, as zeros and ones; the stats mu of a distribution over structures are their
+expectations, also called marginals. z are the stats of the gold structure. F maps stats to
+features: scores are s = F'w, and *potentials* theta = s + gamma p, where cost(mu) = p'mu + q. The
+*oracle* is the inference on one instance: log Z and marginals of its potentials.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +18,16 @@ import numpy as np
 class Problem(Protocol):
     """n instances under one loss L(beta, gamma); structures/ has the implementations.
 
-    The weights W may be a change v of given ones w0 (`anchor`): scores are then those of w0 + v,
-    and what an optimizer minimises, lambda/2 |v|^2 + mean of the losses, is regularised towards w0.
-    Its dual has the scores s0 of w0 as a linear term, s0'(mu - z), which `reward` adds.
+    After `anchor(w0)` the weights W are a change v of w0: scores are those of w0 + v, and the
+    objective, lambda/2 |v|^2 + mean of the losses, is regularised towards w0. The dual of that has
+    the scores s0 of w0 in a linear term, s0'(mu - z), which `reward` adds.
 
     Stats, potentials and directions of instance i are flat vectors of size(i) numbers, one for
     each part. Vectors that `oracle` and `gold` return are scratch, valid until their next call.
     """
 
     n: int
-    total: float  # n, unless instances have weights: their sum, as C = 1/(lambda total) has it
+    total: float  # sum of the weights of instances, n without any: C = 1/(lambda total)
     structure: str
     data: Any  # the arrays, for kernels: structures/verbs says what they can do with them
     certified: str  # what a duality gap is proven for; "" where log Z is approximate
@@ -41,11 +49,11 @@ class Problem(Protocol):
 
     @property
     def moving(self) -> bool:
-        """Whether potentials are more than scores and cost, and that changes from call to call."""
+        """Whether potentials have a term beside scores and cost that changes from call to call."""
         ...
 
     def anchor(self, W: np.ndarray) -> None:
-        """From now on, weights are changes of these."""
+        """From now on, weights are changes of this W: (rows, K)."""
         ...
 
     def size(self, i: int) -> int:
@@ -64,7 +72,7 @@ class Problem(Protocol):
         ...
 
     def potentials(self, i: int, W: np.ndarray, scale: float = 1.0) -> np.ndarray:
-        """theta alone."""
+        """theta as in `oracle`, without inference."""
         ...
 
     def infer(
@@ -78,20 +86,21 @@ class Problem(Protocol):
         ...
 
     def gold(self, i: int) -> np.ndarray:
-        """z_i."""
+        """z_i: (parts,) stats of the gold structure."""
         ...
 
     def cost(self, i: int, stats: np.ndarray) -> float:
-        """p'mu + q."""
+        """The cost p'stats + q of a structure, or its expectation."""
         ...
 
     def reward(self, i: int, stats: np.ndarray) -> float:
-        """gamma cost; with an anchor s0'(stats - z); and, if `moving`, what else the last oracle
-        call put into theta'stats."""
+        """What the dual has for these stats beside the entropy: gamma cost; with an anchor
+        s0'(stats - z); and, if `moving`, the share in theta'stats of the moving term, as the last
+        oracle call had it."""
         ...
 
     def cost_vector(self, i: int) -> np.ndarray:
-        """p."""
+        """(parts,) p: the cost of each part."""
         ...
 
     def norm_sq(self, i: int, d: np.ndarray) -> float:
@@ -111,18 +120,19 @@ class Problem(Protocol):
         ...
 
     def sq_norm(self, W: np.ndarray) -> float:
-        """|w|^2."""
+        """|W|^2."""
         ...
 
     def log_count(self, i: int) -> float:
-        """log of the number of structures."""
+        """log of the number of structures of instance i."""
         ...
 
     def mixture_step(
         self, i: int, mu: np.ndarray, nu: np.ndarray, gap: float, curvature: float, search: bool
     ) -> tuple[float, float]:
-        """(eta, gain): a step from mu towards nu and a lower bound of the entropy, over beta, that
-        the mixture has beyond the mean of its parts (structures/mixture)."""
+        """(eta, gain): the size of a step from mu towards nu, and a lower bound of what the mixture
+        (1-eta) mu + eta nu has in entropy, over beta, beyond the mean of the entropies of mu and nu
+        (structures/mixture)."""
         ...
 
     def radius_sq(self) -> np.ndarray:
@@ -135,21 +145,24 @@ class Problem(Protocol):
 
 
 class SplitProblem(Problem, Protocol):
-    """A problem with `moving` potentials that can be held."""
+    """A problem with `moving` potentials, whose moving term can be held: splits of arc scores
+    (structures/second_order_problem)."""
 
-    splits: np.ndarray | None  # what is held, None while it moves
+    splits: np.ndarray | None  # the term as it is held, None while it moves
 
     def hold(self, W: np.ndarray) -> None:
-        """From now on, potentials have what they have at these weights."""
+        """From now on, the moving term stays what it is at these weights."""
         ...
 
     def restore_splits(self, splits: np.ndarray | None) -> None:
-        """Hold what was held before, or nothing; ValueError if it is of another problem."""
+        """Hold the term of a saved state, nothing if that is None; ValueError if it is of another
+        problem."""
         ...
 
 
 class CliqueProblem(Problem, Protocol):
-    """A problem whose distributions factor, so that the exact dual can store and mix them."""
+    """A problem whose distributions factor into cliques, so that the exact dual can store and mix
+    them. mu, nu: (clique_size(i),) clique marginals; log_mu, log_nu: their logarithms."""
 
     @property
     def has_cliques(self) -> bool: ...

@@ -2,7 +2,8 @@
 
 SciPy's loops cannot be saved in the middle, so they run in rounds of ROUND iterations, each begun
 afresh at the last weights. A checkpoint is taken only between rounds, and a resumed run gives the
-identical result; the lost memory of a round is a few iterations in a hundred.
+identical result. That SciPy forgets the curvature after a round costs a few iterations in a
+hundred.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class QuasiNewton(Optimizer):
             self.round = _Round(self)
         found = self.round.next()
         self.epochs += 1
-        if found is None:  # SciPy's line search fails: at the optimum, or with memory gone bad
+        if found is None:  # SciPy's line search fails: at the optimum, or by a bad memory of steps
             if self.round.iterations == 0:
                 self.done = "the line search finds no better point"
             self.round = None
@@ -81,7 +82,7 @@ class QuasiNewton(Optimizer):
         return {"W": self.W}
 
     def close(self) -> None:
-        if self.round is not None:  # else its thread would wait, and hold the data, for ever
+        if self.round is not None:  # the thread of a round would wait, and hold the data, for ever
             self.round.stop()
             self.round = None
 
@@ -90,7 +91,7 @@ class _Round:
     """SciPy's loop in a thread of its own, which stands still between two iterations."""
 
     def __init__(self, optimizer: QuasiNewton):
-        from scipy.optimize import minimize  # a third of a second that nothing else needs
+        from scipy.optimize import minimize  # here, as it takes a third of a second to import
 
         self.lam, self.problem = optimizer.lam, optimizer.problem
         self.points: queue.Queue[Any] = queue.Queue()
@@ -121,7 +122,7 @@ class _Round:
             try:
                 self.go.acquire()
                 if not self.stopping:
-                    # `function` tells what is not finite; SciPy has a BLAS of its own
+                    # `function` raises if a number is not finite; SciPy has a BLAS of its own
                     with blas.one_thread(), np.errstate(all="ignore"):
                         minimize(function, start, jac=True, **settings)
                 self.points.put(None)

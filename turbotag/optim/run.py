@@ -24,9 +24,9 @@ State = tuple[dict[str, np.ndarray], str]  # of a run: arrays, and the rest as J
 class Limits:
     """When to stop.
 
-    epochs: at most this many; gap: as soon as a full pass certifies it, relative: or this share of
-    the primal objective as a gap; patience: after this many epochs without a better dev score;
-    oracle_calls, seconds: after the epoch in which this many are reached.
+    epochs: after this many; gap: as soon as a full pass certifies this gap; relative: the same for
+    a gap of this share of the primal objective; patience: after this many epochs without a better
+    dev score; oracle_calls, seconds: after the epoch in which this many are reached.
     """
 
     epochs: int
@@ -37,7 +37,7 @@ class Limits:
     relative: float | None = None
 
     def gap_at(self, primal: float | None) -> float | None:
-        """The gap to stop at where the primal objective is this; None if there is none."""
+        """The gap to stop at, for this primal objective; None if no gap is asked for."""
         if self.relative is None or primal is None:
             return self.gap
         return max(self.gap or 0.0, self.relative * primal)
@@ -57,8 +57,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Dev:
-    """Held-out data: the score of weights on it, from 0 to 1, and a short name of what that is;
-    keep: whether the result is of the epoch with the best score, or of the last one."""
+    """Held-out data. score: from the weights to their score on it, from 0 to 1; measure: a short
+    name of the score; keep: "best" for the weights of the epoch with the best score, "last" for
+    those of the last epoch."""
 
     score: Callable[[np.ndarray], float]
     measure: str = "score"
@@ -67,8 +68,9 @@ class Dev:
 
 @dataclass
 class Result:
-    """weights: (rows, K); certificate: at those weights; stopped: why, in words; epoch: at whose
-    end the weights were these; best: the epoch with the best dev score, and the score."""
+    """weights: (rows, K); certificate: at those weights; stopped: why the run ended, in words;
+    epoch: the one at whose end the weights were these; best: the epoch with the best dev score, and
+    that score."""
 
     weights: np.ndarray
     certificate: Certificate
@@ -79,11 +81,11 @@ class Result:
 
 @dataclass(frozen=True)
 class Saving:
-    """Where the states of a run go: write(arrays, text) puts one on disk.
+    """How the states of a run are saved: write(arrays, text) puts a state on disk.
 
-    It is called after an epoch when `seconds` have passed since the last time or a signal waits for
-    that (turbotag/interrupts) and, if `last`, after the last epoch. If not `last`, the caller is
-    about to write the result itself, and settles what waits for it.
+    `write` is called after an epoch if `seconds` have passed since the last call, or if a signal
+    waits until a state is saved (turbotag/interrupts). With `last` it is called after the last
+    epoch too; without `last` the caller writes the result itself, and then settles that signal.
     """
 
     write: Callable[[dict[str, np.ndarray], str], None]
@@ -93,8 +95,9 @@ class Saving:
 
 @dataclass
 class _Best:
-    """The best epoch so far on held-out data: its score, the last epoch that had it and the first;
-    updates and state: of the optimizer at the end of the last, if that is to be kept."""
+    """The best score so far on held-out data; epoch, first: the last and the first epoch with that
+    score; updates, state: of the optimizer at the end of `epoch`, state empty if the weights of the
+    last epoch are to be kept."""
 
     score: float
     epoch: int
@@ -123,7 +126,7 @@ def run(
         try:
             loop.restore(*resume)
         except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as e:
-            raise DataError(f"is not of this training, or is damaged ({e})", origin) from e
+            raise DataError(f"is not a state of this training, or is damaged ({e})", origin) from e
     saver = _Saver(loop, saving) if saving else None
     try:
         while loop.stopped is None:
@@ -133,8 +136,8 @@ def run(
         return loop.finish()
     except BaseException as e:
         pending.work = ""
-        if isinstance(e, NegativeGapError) and resume:  # numbers that no training can have led to
-            raise DataError(f"is not of this training, or is damaged ({e})", origin) from e
+        if isinstance(e, NegativeGapError) and resume:  # no training leads to such a state
+            raise DataError(f"is not a state of this training, or is damaged ({e})", origin) from e
         raise
     finally:
         optimizer.close()
@@ -146,7 +149,7 @@ class _Saver:
     def __init__(self, loop: _Loop, saving: Saving):
         self.loop, self.saving = loop, saving
         self.written = time.perf_counter()
-        self.unsaved = False  # whether there is a state to go on from that is not on disk
+        self.unsaved = False  # whether the last state that a run can go on from is not yet on disk
 
     def look(self) -> None:
         """After an epoch: save if it is time to, or if a signal waits for it."""
@@ -175,7 +178,7 @@ class _Loop:
         trace.measure = dev.measure if dev else ""
         self.stopped: str | None = None if limits.epochs > 0 else "no epochs were asked for"
         self.best: _Best | None = None
-        self.round: State | None = None  # at the start of an optimizer's round
+        self.round: State | None = None  # the state at the start of the optimizer's present round
         optimizer.dev_score = dev.score if dev else None
         self.certificate: Certificate | None = None  # at the present weights, if there is one
         self.wall, self.cpu = time.perf_counter(), time.process_time()
@@ -206,7 +209,7 @@ class _Loop:
         self.trace.add(self._timed(row))
 
     def _near(self, row: Row) -> bool:
-        """Whether the gap may be small enough; where nothing is known of it, a full pass tells."""
+        """Whether the gap may be small enough to stop; True where only a full pass can tell."""
         if self.limits.gap is None and self.limits.relative is None:
             return False
         least = self.limits.gap_at(row.primal)
@@ -214,7 +217,7 @@ class _Loop:
         return row.gap is None or (least is not None and row.gap <= least < math.inf)
 
     def _better(self, score: float, keep: bool) -> _Best:
-        """The best epoch now: of several that are equally good the last, whose gap is smaller."""
+        """The best epoch now: of equally good ones the last, as the gap falls with the epochs."""
         opt, best = self.optimizer, self.best
         if best and score < best.score:
             return best
@@ -248,7 +251,7 @@ class _Loop:
         assert self.stopped is not None
         best = (self.best.epoch, self.best.score) if self.best else None
         if self.best and self.best.state and self.best.epoch != opt.epochs:
-            opt.restore(self.best.state)  # of a dual method the dual point too: the gap is its own
+            opt.restore(self.best.state)  # with its dual point, if any: the gap is of that epoch
             opt.updates, row.epoch = self.best.updates, self.best.epoch
         elif self.certificate is not None:
             return Result(opt.weights(), self.certificate, self.stopped, opt.epochs, best)
@@ -310,23 +313,23 @@ class _Loop:
         numbers = [saved["seconds"], saved["cpu_seconds"], score]
         numbers += [*proof.as_dict().values()] if proof else []
         if not all(type(n) is int and 0 <= n < 1 << 62 for n in counts):
-            raise ValueError(f"it counts {counts}")
+            raise ValueError(f"its counters are {counts}")
         if not all(type(x) in (int, float) for x in numbers) or not np.isfinite(numbers).all():
             raise ValueError(f"its times and scores are {numbers}")
         if not isinstance(saved["done"], (str, type(None))):
-            raise ValueError(f"it is done for {saved['done']}")
+            raise ValueError(f"its reason to stop is {saved['done']}")
         epoch, first, updates = best
         state = {k.removeprefix("best."): v for k, v in arrays.items() if k.startswith("best.")}
         if epoch:
             self.best = _Best(score, epoch, first, updates, state)
         if state:
-            opt.restore(state)  # it may be needed in the end: to see that it can be done
+            opt.restore(state)  # a check only: `finish` may need this state
         opt.restore(arrays)
         opt.epochs, opt.oracle_calls = saved["epochs"], saved["oracle_calls"]
         opt.updates = saved["updates"]
         opt.rng.bit_generator.state = saved["random"]
-        if opt.rng.bit_generator.state != saved["random"]:  # some NumPy makes it fit
-            raise ValueError("its random state is none")
+        if opt.rng.bit_generator.state != saved["random"]:  # some versions of NumPy repair it
+            raise ValueError("its random state is not valid")
         opt.done, self.certificate = saved["done"], proof
         self.wall -= saved["seconds"]
         self.cpu -= saved["cpu_seconds"]

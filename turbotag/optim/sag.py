@@ -1,12 +1,12 @@
-"""SAG: stochastic average gradient, uniform sampling; optim/sag_nus has the Lipschitz one.
+"""SAG: stochastic average gradient with uniform sampling; optim/sag_nus has Lipschitz sampling.
 
 Schmidt, Babanezhad, Ahmed, Defazio, Clifton and Sarkar (2015), "Non-uniform stochastic average
 gradient method for training conditional random fields". The gradient of each instance is
 remembered, as stats: unary marginals and summed transitions, not weights. The step
     w <- w - alpha (lambda w + (1/m) sum_i g_i)
 uses the sum of the last gradient g_i of the m instances seen so far; alpha comes from estimates L_i
-of the Lipschitz constants, doubled until f_i(w - g_i/L_i) <= f_i(w) - |g_i|^2/(2 L_i) holds (each
-test an oracle call) and halved over a pass. Dense steps are delayed until a row is read:
+of the Lipschitz constants: L_i is doubled until f_i(w - g_i/L_i) <= f_i(w) - |g_i|^2/(2 L_i) holds
+(each test an oracle call), and halved over a pass. Dense steps are delayed until a row is read:
 w = scale V, and V[r] lacks (now - last[r]) times the sum of gradients.
 """
 
@@ -32,7 +32,13 @@ class SAG(Optimizer):
     default_epochs = 200
     kept = 1
     nonuniform = 0.0
-    params = (Param("skip-line-search", False, "test L_i ever more rarely while it holds"),)
+    params = (
+        Param(
+            "skip-line-search",
+            False,
+            "test the Lipschitz estimate of an instance ever more rarely while it holds",
+        ),
+    )
 
     def __init__(self, problem: Problem, lam: float, rng: np.random.Generator, **params: Any):
         super().__init__(problem, lam, rng, **params)
@@ -62,8 +68,8 @@ class SAG(Optimizer):
         self.updates += n
 
     def _tally(self) -> None:
-        """Number, sum and maximum of the L_i of instances seen; kept up to date within an epoch,
-        but that the maximum only grows."""
+        """Number, sum and maximum of the L_i of instances seen. Within an epoch they are kept up to
+        date, except that the maximum only grows."""
         known = self.lipschitz[self.seen]
         self.count, self.total = known.size, float(known.sum())
         self.largest = float(known.max(initial=0.0))
@@ -91,7 +97,7 @@ class SAG(Optimizer):
         self.memory[i][:] = g
         alpha = self._step_size()
         scale *= 1.0 - alpha * lam
-        if scale < SMALLEST_SCALE:  # 0 where lambda is all the curvature there is
+        if scale < SMALLEST_SCALE:  # scale is 0 where lambda is all the curvature there is
             self._rescale(scale)
             scale, now = 1.0, 0.0
         self.clock[:] = scale, now + alpha / (self.count * scale)
@@ -129,7 +135,7 @@ class SAG(Optimizer):
         return 1.0 / (self.largest + self.lam)
 
     def _rescale(self, scale: float) -> None:
-        """Settle every row and fold a scale into V."""
+        """Make up for the delayed steps of every row, and multiply V by a scale."""
         self._settle_all()
         self.V *= scale
         self.clock[:] = 1.0, 0.0

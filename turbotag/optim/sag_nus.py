@@ -16,11 +16,12 @@ PATIENCE = 3
 
 
 class SAGNUS(SAG):
-    """Half of the draws uniform, half in proportion to L_i; alpha between the two safe choices.
+    """Half of the draws uniform, half in proportion to L_i; alpha between 1/L_max and 1/L_mean.
 
     The published alpha = (1/L_max + 1/L_mean)/2 has no proof, and on some problems w goes round
-    the optimum for ever. So the share of the second, longer step is halved whenever the average
-    gradient has not become smaller for PATIENCE epochs; where it works that never happens.
+    the optimum for ever. So the share of the longer step 1/L_mean is halved whenever the average
+    gradient has not become smaller for PATIENCE epochs; where the published alpha works, that never
+    happens.
     """
 
     name = "sag-nus"

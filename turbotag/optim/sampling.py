@@ -1,4 +1,4 @@
-"""Which instance next: a tree of weights that draws in O(log n) and is updated as it goes."""
+"""Draw the next instance from a tree of weights: a draw and an update take O(log n)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from turbotag.lean import kernel
 
 
 class Weights(NamedTuple):
-    """What is drawn from, for kernels; largest: whether the instance with the largest weight is
-    taken; fixed: whether weights stay as they are."""
+    """The weights of a Sampler, for kernels.
+
+    nonuniform: share of draws by weight; largest: whether those draws take the instance with the
+    largest weight; fixed: whether weights never change; factor: (n,), see Sampler;
+    tree: (2 leaves,) sums of weights, tree[p] = tree[2p] + tree[2p+1]; instance i has leaves + i.
+    """
 
     n: int
     nonuniform: float
@@ -31,7 +35,7 @@ class Sampler:
     """
 
     def __init__(self, scheme: str, nonuniform: float, factor: np.ndarray):
-        """factor: (n,) what the scheme multiplies a gap by; fixed weights for 'importance'."""
+        """factor: (n,) what the scheme multiplies a block gap by; for 'importance' the weights."""
         n = factor.size
         leaves = 1 << max(0, int(n - 1).bit_length())
         share = 0.0 if scheme == "uniform" else float(nonuniform)
@@ -44,7 +48,7 @@ class Sampler:
         return self.weights.tree
 
     def fill(self, gaps: np.ndarray) -> None:
-        """Set all weights from block gaps."""
+        """Set all weights from block gaps: (n,)."""
         factor = self.weights.factor
         weights = factor if self.weights.fixed else gaps * factor
         _build(self.tree, np.maximum(weights, 0.0))
@@ -68,7 +72,7 @@ def _build(tree, weights):
 
 @kernel
 def update(weights, i, gap):
-    """Instance i has this block gap now."""
+    """Set the weight of instance i from its block gap."""
     if weights.fixed:
         return
     tree = weights.tree
@@ -81,7 +85,7 @@ def update(weights, i, gap):
 
 @kernel
 def draw(weights, coin, uniform):
-    """An instance from two uniform numbers in [0, 1)."""
+    """Draw an instance with two uniform numbers in [0, 1): coin decides whether by weight."""
     n, tree = weights.n, weights.tree
     if coin >= weights.nonuniform or tree[1] <= 0.0:
         return int(uniform * n)

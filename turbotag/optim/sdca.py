@@ -1,13 +1,15 @@
 """SDCA: stochastic dual coordinate ascent with duality-gap sampling.
 
 Le Priol, Piché and Lacoste-Julien (2018), "Adaptive stochastic dual coordinate ascent for
-conditional random fields", algorithm 2, in two forms that share sampling, trace and certificate:
+conditional random fields", algorithm 2. A block is the dual variables of one instance, its block
+gap the instance's share of the duality gap, which is the mean of all. There are two forms of the
+dual variables, which share sampling, trace and certificate:
 
 exact    the published algorithm: the dual variable of an instance is its clique log-marginals
          (section 3.2), the line search (equation 20) is safeguarded Newton on the exact entropy.
 compact  ours: an instance keeps its stats mu and one number h, a lower bound of its entropy (over
-         beta). Entropy is concave, so h <- (1-eta) h + eta H(nu)/beta stays one along
-         mu <- (1-eta) mu + eta nu, and so does that plus the information gain of one variable
+         beta). Entropy is concave, so h <- (1-eta) h + eta H(nu)/beta stays a lower bound along
+         mu <- (1-eta) mu + eta nu, and so does this h plus the information gain of one variable
          (structures/mixture); the dual with h is still a lower bound of P*. Without the gain the
          line search is eta = clip(gap / (lambda n |v|^2), 0, 1). With beta = inf all entropies are
          0 and this is block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013).
@@ -54,7 +56,7 @@ class SDCA(DualOptimizer):
         Param(
             "dual",
             "compact",
-            "state of an instance: stats and a number, or cliques",
+            "what an instance keeps: its stats and one number, or its clique marginals",
             ("compact", "exact"),
         ),
         Param("sampling", "gap", "how instances are drawn", SCHEMES),
@@ -62,7 +64,7 @@ class SDCA(DualOptimizer):
         Param(
             "precision",
             1e-3,
-            "exact dual: of the line search, relative to the slope at its start",
+            "exact dual: the line search ends at this share of the slope at its start",
             least=0.0,
             most=1.0,
             open=True,
@@ -123,7 +125,8 @@ class SDCA(DualOptimizer):
         for part in slices(n):
             visits = Visits(first[part], draws[part], weights, self.gaps)
             dual = self.duals.steps(visits, self.W, dual, shrunk)
-        self.dual = None if self.problem.moving else dual  # then only a full pass can tell
+        # while potentials move, the objective moves too, and only a full pass can tell the dual
+        self.dual = None if self.problem.moving else dual
         self.epochs += 1
         self.oracle_calls += n
         self.updates += n
@@ -171,8 +174,8 @@ class SDCA(DualOptimizer):
 
 
 class Visits(NamedTuple):
-    """Which blocks are updated: as many as there are rows of `draws`, drawn by these from the
-    weights, or those in `first` where it has any; gaps: as last seen, of all blocks."""
+    """Which blocks are updated: those in `first` or, where it is empty, one for each row of
+    `draws`, drawn from the weights. gaps: (n,) block gaps as last seen."""
 
     first: np.ndarray
     draws: np.ndarray
@@ -180,7 +183,7 @@ class Visits(NamedTuple):
     gaps: np.ndarray
 
 
-# The weights before a threshold, and the threshold (--l1); None where there is none.
+# With --l1 the weights before the threshold, and the threshold; None without.
 Shrunk = tuple[np.ndarray, float] | None
 
 
@@ -200,7 +203,7 @@ class CompactDual:
         V, threshold = shrunk or (W, None)
         i, gap, value, dual = _steps(self.problem.data, self.scale, *steps, V, W, threshold, dual)
         if value == -np.inf:
-            self.problem.oracle(i, W)  # which knows the reason
+            self.problem.oracle(i, W)  # raises an error that tells the reason
         check_gap(gap, value)
         return dual
 
@@ -227,8 +230,8 @@ def _gold(data, mu):
 
 @kernel
 def _steps(data, scale, first, draws, weights, mu, h, gaps, V, W, threshold, dual):
-    """(instance, block gap, value) of the last update, and the dual after it; the last one is an
-    update at a gap that is no gap, if there is any. threshold: None where W is V."""
+    """Update blocks, up to the first one whose gap is invalid (`is_gap`); return (instance, block
+    gap, value) of the last update, and the dual after it. threshold: None where W is V."""
     memory, i, gap, value = scratch(data.parts), 0, 0.0, 0.0
     for t in range(draws.shape[0]):
         i = first[t] if first.size else draw(weights, draws[t, 0], draws[t, 1])
@@ -243,14 +246,14 @@ def _steps(data, scale, first, draws, weights, mu, h, gaps, V, W, threshold, dua
 
 @kernel
 def is_gap(gap, value):
-    """What check_gap lets pass."""
+    """Whether check_gap lets this gap pass."""
     return -TOLERANCE * max(1.0, abs(value)) <= gap and gap < np.inf
 
 
 @kernel
 def block_update(data, i, scale, memory, mu, h, W, V, threshold):
-    """One step on block i; the block gap before it, the oracle's value, and n times the gain of the
-    dual. scale: lambda n; V: what W is shrunk from by a threshold, and W itself without one."""
+    """One step on block i; return the block gap before it, the oracle's value, and n times the gain
+    of the dual. scale: lambda n; V: the weights before the threshold, W itself without one."""
     at = mu[data.parts[i] : data.parts[i + 1]]
     theta, nu, d = three(memory, data.parts, i)
 
@@ -297,7 +300,7 @@ class ExactDual:
             problem.add(i, problem.gold(i) - problem.clique_stats(i, mu), 1.0 / self.scale, W)
 
     def steps(self, visits: Visits, W: np.ndarray, dual: float, shrunk: Shrunk = None) -> float:
-        """The same as CompactDual.steps, without a threshold."""
+        """As CompactDual.steps; `shrunk` is always None here."""
         first, draws, weights, gaps = visits
         for t, (coin, uniform) in enumerate(draws.tolist()):
             i = int(first[t]) if first.size else draw(weights, coin, uniform)

@@ -11,14 +11,15 @@ it is the step of optim/sdca with another scale, as the scores are those of w. I
 stay when y moves, and the mean of its block gaps is its duality gap. It is solved until a full pass
 certifies a gap of at most delta kappa/2 |w - y|^2 with delta = sqrt q / (2 - sqrt q).
 
-kappa: SDCA needs about 1 + X epochs for a factor e, where X lambda is the curvature that all
-instances have together, and acceleration the square root of that, at best. So the run begins with
-plain SDCA (kappa = 0), whose rate tells X; when it becomes slow, kappa = (X - 1) lambda makes the
-inner problem one of X = 1. A stall of a few epochs can make X far too large, and no few epochs show
-a very large one; so kappa is halved after an inner problem that takes FEW epochs or less, and
-doubled, around the present weights, in one that is not solved in MANY. The dual variables are a
-dual point of the original problem too, with w(alpha) = v (lambda + kappa)/lambda: the certificate
-is of that problem.
+kappa: SDCA needs about 1 + X epochs to make the gap smaller by a factor e, where X lambda is the
+curvature that all instances have together; with acceleration it is the square root of that, at
+best. So the run begins with plain SDCA (kappa = 0), whose rate tells X; if SDCA becomes slow,
+kappa = (X - 1) lambda makes the inner problem one of X = 1. A stall of a few epochs can make the
+estimate of X far too large, and a few epochs cannot show a very large X. So kappa is halved after
+an inner problem that takes FEW epochs or less; it is doubled, and the outer iteration starts again
+at the present weights, if an inner problem is not solved in MANY. The dual variables are a dual
+point of the original problem too, with w(alpha) = v (lambda + kappa)/lambda: the certificate is of
+that problem.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from turbotag.structures.verbs import add, gold, oracle
 
 WATCHED = 6  # epochs of plain SDCA whose rate tells how slow it is
 SLOW = 4.0  # the least X for which acceleration is begun
-SLOWEST = 0.98  # a factor an epoch: what is taken for one nearer to 1, or above it
+SLOWEST = 0.98  # the factor an epoch that is taken for any factor nearer to 1, or above 1
 FEW, MANY = 4, 20  # epochs of an inner problem whose kappa is too large, or too small
 TINY = 1e-300
 
@@ -84,7 +85,7 @@ class AcceleratedSDCA(Optimizer):
         self.kappa = np.zeros(1)
         self.since = np.zeros(1, np.int64)  # epochs on the present inner problem
         self.dual: float = 0.0
-        self.rewards = np.zeros(1)  # mean of entropy and reward of the dual variables
+        self.rewards = np.zeros(1)  # mean over instances of entropy + reward of the dual variables
         self.squares = Squares(0.0, 0.0, 0.0, 0.0)
         if self.param["kappa"] > 0.0:
             self._begin(lam * self.param["kappa"])
@@ -101,7 +102,7 @@ class AcceleratedSDCA(Optimizer):
         self.oracle_calls += n
         self.updates += n
         if self.kappa[0] > 0.0:
-            # gains of the inner dual, which is rewards - (lambda + kappa)/2 |w|^2 and a constant
+            # gains are of the inner dual, which is rewards - (lambda + kappa)/2 |w|^2 + constant
             self._measure()
             self.rewards += gains + self.duals.scale / n * 0.5 * (self.squares.w - before)
             self.dual = float(self.rewards[0]) - 0.5 * self.lam * self.squares.w_alpha
@@ -119,7 +120,7 @@ class AcceleratedSDCA(Optimizer):
         self.epochs += 1
 
     def _decide(self) -> None:
-        """Begin to accelerate if plain SDCA is slow; rho is its factor an epoch."""
+        """Begin to accelerate if plain SDCA is slow; an epoch makes its gap rho times as large."""
         early, late = self.seen[0], self.seen[-1]
         rho = min((late / max(early, late, TINY)) ** (1.0 / (WATCHED - 1)), SLOWEST)
         X = rho / (1.0 - rho)
@@ -127,12 +128,12 @@ class AcceleratedSDCA(Optimizer):
             self._begin((X - 1.0) * self.lam)
 
     def _begin(self, kappa: float) -> None:
-        """From here on with a proximal term."""
+        """Add a proximal term from now on."""
         self.rewards[0] = self.dual + 0.5 * self.lam * self.problem.sq_norm(self.W)
         self._from_here(kappa)
 
     def _from_here(self, kappa: float) -> None:
-        """The outer iteration with another kappa, from the present weights."""
+        """Start the outer iteration again at the present weights, with another kappa."""
         self.since[0] = 0
         self.x[:], self.y[:] = self.W, self.W
         self._scale(kappa)
@@ -143,7 +144,7 @@ class AcceleratedSDCA(Optimizer):
         self.duals.scale = (self.lam + kappa) * self.problem.n
 
     def _around(self) -> None:
-        """The inner problem around y, at the same dual variables: W = c + v."""
+        """Put the inner problem around y, at the same dual variables: W = c + v."""
         kappa = float(self.kappa[0])
         self.c[:] = kappa / (self.lam + kappa) * self.y
         self.W[:] = self.c
@@ -169,7 +170,7 @@ class AcceleratedSDCA(Optimizer):
         return float(self.gaps.mean())
 
     def _next(self) -> None:
-        """x_k is found: y_k, and the inner problem around it."""
+        """x_k is found: compute y_k, and put the inner problem around it."""
         if self.since[0] <= FEW and not self.param["kappa"]:
             self._scale(max(0.5 * float(self.kappa[0]), self.lam))
         self.since[0] = 0
@@ -191,7 +192,7 @@ class AcceleratedSDCA(Optimizer):
         return self.W
 
     def finish(self) -> None:
-        """Without the rounding of a million updates."""
+        """Recompute W without the rounding of a million updates."""
         self._around()
 
     def certify(self) -> Certificate:
@@ -225,7 +226,7 @@ class AcceleratedSDCA(Optimizer):
 
 @kernel
 def _squares(W, c, y, ratio):
-    """What Squares has, in one pass over the weights; w(alpha) = ratio (W - c)."""
+    """The fields of Squares, in one pass over the weights; w(alpha) = ratio (W - c)."""
     a = b = d = e = 0.0
     for r in range(W.shape[0]):
         for k in range(W.shape[1]):
@@ -250,7 +251,8 @@ def _gather(data, mu, step, W):
 
 @kernel
 def _block_gaps(data, W, mu, h, gaps):
-    """Block gaps at W into gaps; (gap, value) of the first that is none, or of the last."""
+    """Write the block gaps at W into `gaps`; return (gap, value) of the first invalid one, or of
+    the last."""
     memory, gap, value = scratch(data.parts), 0.0, 0.0
     for i in range(h.size):
         theta, nu, _ = three(memory, data.parts, i)

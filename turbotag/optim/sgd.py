@@ -52,7 +52,7 @@ class SGD(Optimizer):
         self.epochs += 1
 
     def _pass(self, order: np.ndarray, eta: float) -> bool:
-        """One epoch; False if it ended early, at scores that are no numbers."""
+        """One epoch; False if it ended early, because scores overflowed."""
         data, n = self.problem.data, self.problem.n
         for part in slices(n):
             scale, done = _steps(

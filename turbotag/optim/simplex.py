@@ -3,8 +3,8 @@
     max_x  r'x - 1/2 x'Gx    over  x >= 0,  sum x = 1
 
 by a primal-dual interior point method with Mehrotra's predictor and corrector: some twenty
-factorisations of a k x k matrix, however alike the planes are. x is feasible to the last bit of a
-sum, so a dual value computed from it is a lower bound, whether or not x is the best.
+factorisations of a k x k matrix, however alike the planes are. x is feasible but for the rounding
+of its sum, so a dual value computed from x is a lower bound, whether or not x is the best.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 ITERATIONS = 60
 PRECISION = 1e-14  # of the complementarity, in units of the data
-BACK = 0.99  # how much of the way to the boundary a step may go
+BACK = 0.99  # share of the way to the boundary that a step may go
 
 
 def maximize(r: np.ndarray, G: np.ndarray) -> np.ndarray:
@@ -21,13 +21,12 @@ def maximize(r: np.ndarray, G: np.ndarray) -> np.ndarray:
     k = r.size
     if k == 1:
         return np.ones(1)
-    # x'Gx and r'x may have a common part that sum x = 1 makes constant: without it there is
-    # nothing to cancel
+    # as sum x = 1, a constant in r changes nothing but the rounding: it is taken off
     r = r - r.max()
     scale = max(float(np.abs(r).max()), float(np.abs(G).max()), 1e-300)
     r, G = r / scale, G / scale
     x, s = np.full(k, 1.0 / k), np.ones(k)
-    y = 0.0  # of sum x = 1; s are those of x >= 0:  Gx - r + y - s = 0,  x s = 0
+    y = 0.0  # multiplier of sum x = 1, s those of x >= 0:  Gx - r + y - s = 0,  x s = 0
     for _ in range(ITERATIONS):
         residual = G @ x - r + y - s
         mean = float(x @ s) / k

@@ -4,14 +4,15 @@ Taskar (2004) moves probability between two labelings of an instance, as SMO (Pl
 between two variables of an SVM. Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien (2016),
 "Minding the gaps for block Frank-Wolfe optimization of structured SVMs", do the same in the words
 of Frank-Wolfe, draw instances by their block gaps, and keep the answers of the oracle, so that many
-a step needs no new one. A visit of an instance:
-    1. scores of the known points; if the gap among them is a good part of the block gap as last
-       seen, the best of them is the answer, else the oracle is asked;
-    2. pairwise: mass goes from the worst point that has any to the answer;
+steps need no new answer. A visit of an instance:
+    1. the known points are scored; if the gap among them is a good part of the block gap as last
+       seen, the answer is the best known point, else the oracle is asked;
+    2. pairwise: mass goes to the answer from the worst point that has any mass;
        away:     all mass goes a little towards the answer, or away from the worst point, whichever
                  has the larger slope.
-Both leave a bad point for good, which a step of plain Frank-Wolfe (optim/sdca at beta = inf) never
-does. At a finite beta the points are the marginals of earlier visits (optim/labelings).
+Both steps can take all mass from a bad point, which a step of plain Frank-Wolfe (optim/sdca at
+beta = inf) never does. At a finite beta the points are the marginals of earlier visits
+(optim/labelings).
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from turbotag.optim.certificate import Certificate
 from turbotag.optim.labelings import Labelings
 from turbotag.optim.problem import Problem
 
-SHARE = 0.25  # of the block gap as last seen that must be left among the known points
-LEAST = 0.01  # of the mean gap: below that a new answer is asked for
+# The oracle is asked if the gap among the known points is below
+SHARE = 0.25  # this share of the block gap as last seen, or
+LEAST = 0.01  # this share of the mean block gap
 
 
 class SMO(Labelings):
@@ -35,7 +37,10 @@ class SMO(Labelings):
     kept = 1
     params = (
         Param(
-            "steps", "pairwise", "between two labelings, or towards and away", ("pairwise", "away")
+            "steps",
+            "pairwise",
+            "mass moves between two labelings, or towards and away from one",
+            ("pairwise", "away"),
         ),
         Param("points", 20, "labelings of an instance that are kept", least=2),
         Param("sampling", "gap", "how instances are drawn", ("uniform", "gap")),

@@ -2,9 +2,9 @@
 
 Joachims, Finley and Yu (2009), "Cutting-plane training of structural SVMs". A constraint of the
 1-slack problem is one labeling for each instance: together they are a plane below the mean hinge
-loss, so the working set and its quadratic programme are those of optim/bmrm. What is its own is the
-cache: the last few labelings of each instance are kept, the best of them at the present weights
-make a constraint without any oracle call, and only if that is not violated enough is the oracle
+loss, so the working set and its quadratic programme are those of optim/bmrm. The cache is new: the
+last few labelings of each instance are kept; the best of them at the present weights make a
+constraint without any oracle call; only if that constraint is not violated enough, the oracle is
 asked.
 """
 
@@ -19,7 +19,7 @@ from turbotag.optim.bmrm import BMRM, PLANES
 from turbotag.optim.labelings import SAME, Lists, sparse
 from turbotag.optim.problem import Problem
 
-SHARE = 0.25  # of the violation that the last pass of the oracle found
+SHARE = 0.25  # the cache must give this share of the last violation that the oracle found
 
 
 class SVMStruct(BMRM):
@@ -39,8 +39,8 @@ class SVMStruct(BMRM):
         self.violation = np.array([np.inf])  # of the last constraint that the oracle made
 
     def epoch(self) -> None:
-        """One constraint more, and the best weights under all."""
-        slack = self.dual - 0.5 * self.lam * self.problem.sq_norm(self.W)  # J_t(w) less the norm
+        """Add a constraint, and find the best weights under all constraints."""
+        slack = self.dual - 0.5 * self.lam * self.problem.sq_norm(self.W)  # J_t(w) - lambda/2 |w|^2
         found = self.from_cache() if self.param["labelings"] and self.epochs else None
         if found is None or found[1] - slack < SHARE * self.violation[0]:
             found = self.from_oracle()

@@ -5,10 +5,10 @@ training of structural SVMs". Each instance has a working set of labelings, at f
     repeat for i = 1 .. n:
         y = the answer of the oracle, the most violated constraint of instance i
         if it is violated by more than the slack xi_i of the working set: add it, and
-        after every `additions` of them solve the quadratic programme of all working sets.
+        after every `additions` new ones solve the quadratic programme of all working sets.
 The programme is solved in its dual, by pairwise steps between two labelings of an instance (SMO),
-to a tenth of the mean block gap that the last pass found; any feasible point of it is a dual point
-of the whole problem, so the certificate does not depend on how well it is solved.
+to a tenth of the mean block gap that the last pass found. Any feasible point of the programme is a
+dual point of the whole problem, so the certificate does not depend on how well it is solved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turbotag.optim.base import Param
 from turbotag.optim.labelings import Labelings
 from turbotag.optim.problem import Problem
 
-PRECISION = 0.1  # of the mean block gap as last seen
+PRECISION = 0.1  # the programme is solved to this share of the mean block gap as last seen
 SWEEPS = 1000
 
 

@@ -53,7 +53,7 @@ class Trace:
         """log: a file for the JSON lines, opened at the first row; if it cannot be written, `warn`
         is told and training goes on without it."""
         self.rows: list[Row] = []
-        self.measure = ""  # what is measured on held-out data, such as F1; nothing without any
+        self.measure = ""  # name of the score on held-out data, such as F1; empty without such data
         self._echo, self._log, self._warn = echo, log, warn
 
     def add(self, row: Row) -> None:
