@@ -242,8 +242,8 @@ def test_draws_what_there_is():
 
 
 def test_draw_refuses(doc, tmp_path, nlp):
-    for wrong, message in (("Ada", "drawn are documents"), (nlp(""), "no sentences")):
+    for wrong, message in (("Ada", "takes a Document or a Sentence"), (nlp(""), "no sentences")):
         with pytest.raises(ArgumentError, match=message):
             turbotag.draw(wrong)
-    with pytest.raises(ArgumentError, match=r"ends in \.svg"):
+    with pytest.raises(ArgumentError, match=r"must end in one of \.svg"):
         turbotag.draw(doc, str(tmp_path / "trees.png"))

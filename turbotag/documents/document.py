@@ -18,9 +18,10 @@ class Token:
     """A syntactic word.
 
     id: 1, 2, ... in its sentence; start, end: where it stands in the text (the words of a
-    contraction such as don't share it, or stand there together); feats: morphological features;
-    head: the id of its head, 0 for the root; None is what no model gave. probabilities: that upos,
-    xpos, ner, head and label are right, each on its own, where they were asked for.
+    contraction such as don't all have the place of the contraction, or divide it among them);
+    feats: morphological features; head: the id of its head, 0 for the root. A field that no model
+    gave is None. probabilities: if asked for, of each of upos, xpos, ner, head and label that it is
+    right.
     """
 
     id: int
@@ -39,7 +40,8 @@ class Token:
 
 @dataclass(frozen=True)
 class Multiword:
-    """A token that stands for several words, such as don't: those with the ids first to last."""
+    """A token that stands for several words, such as don't; first, last: the ids of the first and
+    of the last of these words."""
 
     text: str
     first: int
@@ -53,8 +55,8 @@ class Entity:
     """Tokens start..end-1 of a sentence, counted from 0, that are one entity.
 
     sentence: the number of the sentence in its document, from 0, so doc[e.sentence][e.start:e.end]
-    are its tokens; start_char, end_char: where it stands in the document's text; text: what stands
-    there, with one blank for any white space.
+    are the tokens of entity e; start_char, end_char: where it stands in the document's text; text:
+    what stands there, with one blank for any white space.
     """
 
     type: str
@@ -69,10 +71,10 @@ class Entity:
 
 @dataclass(frozen=True)
 class Span(Sequence[Token]):
-    """Tokens of a sentence that stand together, as a slice of it gives them.
+    """Neighbouring tokens of a sentence: a slice of it.
 
-    sentence: the number of the sentence in its document, from 0; start: of the first token in the
-    sentence, from 0.
+    sentence: the number of the sentence in its document, from 0; start: the number of the first
+    token in the sentence, from 0.
     """
 
     tokens: list[Token]
@@ -96,12 +98,12 @@ class Span(Sequence[Token]):
 
     @property
     def start_char(self) -> int:
-        """Where it stands in the document's text."""
+        """Where the span begins in the document's text."""
         return self.tokens[0].start if self.tokens else 0
 
     @property
     def end_char(self) -> int:
-        """Where it ends in the document's text."""
+        """Where the span ends in the document's text."""
         return self.tokens[-1].end if self.tokens else 0
 
     @property
@@ -121,7 +123,7 @@ class Span(Sequence[Token]):
 class Sentence(Sequence[Token]):
     """A sequence of tokens, with the entities and the multiword tokens among them.
 
-    number: in its document, from 0. A slice of it is a `Span`.
+    number: of the sentence in its document, from 0. A slice of a sentence is a `Span`.
     """
 
     text: str
@@ -144,12 +146,12 @@ class Sentence(Sequence[Token]):
 
     @property
     def start(self) -> int:
-        """Where it stands in the document's text."""
+        """Where the sentence begins in the document's text."""
         return self.tokens[0].start
 
     @property
     def end(self) -> int:
-        """Where it ends in the document's text."""
+        """Where the sentence ends in the document's text."""
         return self.tokens[-1].end
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,8 +175,8 @@ class Sentence(Sequence[Token]):
 class Document(Sequence[Sentence]):
     """A sequence of sentences: a text, what was found in it, and all of that as CoNLL-U.
 
-    A notebook draws it. pipeline: what found it, which `turbotag.explain` asks; a pickled document
-    leaves it behind.
+    A notebook draws a document. pipeline: the models that annotated it, which `turbotag.explain`
+    asks; a pickled document is without them.
     """
 
     text: str
@@ -221,8 +223,8 @@ class Document(Sequence[Sentence]):
         return conllu.parse(self.conllu)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each word: its sentence (from 0), its fields, and under upos_probability and so
-        on its probabilities."""
+        """A row for each word: the number of its sentence (from 0), its fields, and its
+        probabilities in columns such as upos_probability."""
         import pandas
 
         rows = []
@@ -235,7 +237,7 @@ class Document(Sequence[Sentence]):
 
     def to_spacy(self, vocab: spacy.vocab.Vocab) -> spacy.tokens.Doc:
         """A Doc of spaCy with the same text: tags, morphology, lemmas, trees and entities. White
-        space beyond one blank is tokens there."""
+        space beyond one blank becomes tokens, as spaCy has it."""
         from turbotag.documents.spacy import to_spacy
 
         return to_spacy(self, vocab)

@@ -29,7 +29,7 @@ def draw(doc: Document | Sentence, path: str | None = None) -> Picture:
     notebook shows it. path: a file to write, .svg, .html (a page on which sentences open) or .txt
     (for a terminal)."""
     if not isinstance(doc, Document | Sentence):
-        raise ArgumentError(f"drawn are documents and sentences, not {doc!r:.60}")
+        raise ArgumentError(f"draw() takes a Document or a Sentence, not {doc!r:.60}")
     sentences = [doc] if isinstance(doc, Sentence) else doc.sentences
     if not sentences:
         raise ArgumentError("the document has no sentences")
@@ -38,7 +38,7 @@ def draw(doc: Document | Sentence, path: str | None = None) -> Picture:
     if path is not None:
         kind = Path(path).suffix
         if kind not in KINDS:
-            raise ArgumentError(f"a picture's name ends in {', '.join(KINDS)}, not as {path!r}")
+            raise ArgumentError(f"path is {path!r}: it must end in one of {', '.join(KINDS)}")
         text = "\n\n".join(map(drawings.ascii, every)) + "\n" if kind == ".txt" else svg
         page = drawings.html(every) if kind == ".html" else text
         write_atomically(path, page.encode())
@@ -46,7 +46,7 @@ def draw(doc: Document | Sentence, path: str | None = None) -> Picture:
 
 
 def drawing(sentence: Sentence) -> Drawing:
-    """What `report.draw` draws of a sentence."""
+    """A sentence as the Drawing that `report.draw` takes."""
     tokens = sentence.tokens
     tags = [t.upos or t.xpos or "" for t in tokens]
     heads = [t.head for t in tokens if t.head is not None]
@@ -64,12 +64,12 @@ def drawing(sentence: Sentence) -> Drawing:
 
 
 def html(sentences: Sequence[Sentence]) -> str:
-    """Pictures of some sentences, for a notebook. They are images: the rules of an SVG inside of a
-    page would be those of the whole page."""
+    """Pictures of some sentences, for a notebook. Each is an image of its own: the style rules of
+    an SVG that stands in a page would hold for the whole page."""
     shown = [_image(drawings.svg(drawing(s)), s.text) for s in sentences[:SHOWN]]
     rest = len(sentences) - len(shown)
     if rest > 0:
-        shown.append(f"<p>{rest} more sentences: turbotag.draw(doc, 'trees.html') has all</p>")
+        shown.append(f"<p>{rest} more sentences: turbotag.draw(doc, 'trees.html') draws all</p>")
     return "\n".join(shown)
 
 

@@ -18,7 +18,7 @@ from turbotag.corpus.reader import Block, Column
 from turbotag.documents.document import Document, Entity, Multiword, Sentence, Token
 
 NOTES = ("start_char", "end_char", "NER", "EntityProb", *PROBABILITIES)
-# Begins with a line break, which is searched for faster than the begin of a line.
+# The pattern begins with a line break, which is found faster than the beginning of a line.
 _RANGE = re.compile(rb"\n([0-9]+)-([0-9]+)\t([^\t\n]*)\t[^\n]*\t([^\t\n]*)(?=\n)")
 _PLACE = re.compile(r"(?:.*\|)?start_char=([0-9]+)\|end_char=([0-9]+)(?:\|.*)?")
 _TEXT = re.compile(r"^# text = (.*)$", re.MULTILINE)
@@ -35,7 +35,8 @@ def document(text: str, block: Block, pipeline: Any = None) -> Document:
 def documents(
     texts: list[str], counts: list[int], block: Block, pipeline: Any = None
 ) -> list[Document]:
-    """The documents of a block that has `counts` sentences of each text, one after the other."""
+    """The documents of a block that has the sentences of all texts, one text after the other, and
+    counts[i] sentences of texts[i]."""
     words = _Words(block)
     conllu, cuts = block.buf.tobytes(), block.sentences.tolist()
     found: list[Document] = []
@@ -61,12 +62,12 @@ def documents(
 
 
 class _Words:
-    """The words of a block as lists of what they have, each made from its column at once: numbers
-    and distinct values are read by kernels, which do not hold Python's lock."""
+    """The words of a block, as a list for each field. A list is made from its whole column at once:
+    numbers and distinct values are read by kernels, which do not hold Python's lock."""
 
     def __init__(self, block: Block):
         starts, ends, ner, self._entity, *chances = notes(block, *NOTES)
-        # where words stand in their texts, -1 where no note says it until `place` finds it
+        # where words stand in their texts; -1, until `place` finds it, where no note says it
         self.starts, self.ends = starts.numbers().tolist(), ends.numbers().tolist()
         self.forms = block.strings(Conll.WORD)
         tags = ner.column()
@@ -84,13 +85,13 @@ class _Words:
         self._spans = _spans(tags, block.sentences)
 
     def tokens(self, a: int, b: int) -> list[Token]:
-        """The words a..b-1 of the block, a sentence whose words have their places."""
+        """The words a..b-1 of the block, a sentence, after `place`."""
         fields = (own[a:b] for own in (self.forms, self.starts, self.ends, *self._fields))
         return list(map(Token, range(1, b - a + 1), *fields))
 
     def place(self, text: str, at: int, a: int, b: int) -> list[Multiword]:
-        """Find where the words a..b-1, a sentence behind the character `at`, stand in the text; its
-        multiword tokens."""
+        """Find where the words a..b-1, a sentence, stand in the text from the character `at` on;
+        return the multiword tokens of the sentence."""
         ranges = self._multiwords.get(a, {})
         if not ranges and -1 not in self.starts[a:b] and -1 not in self.ends[a:b]:
             return []
@@ -112,7 +113,7 @@ class _Words:
         return made
 
     def entities(self, text: str, sentence: int, a: int, b: int) -> list[Entity]:
-        """The entities of the words a..b-1, a sentence whose words have their places."""
+        """The entities of the words a..b-1, a sentence, after `place`."""
         made = []
         for first, last, kind in self._spans[bisect_left(self._spans, (a,)) :]:
             if first >= b:
@@ -126,7 +127,7 @@ class _Words:
 
 
 def _values(column: Column, value: Callable[[str], Value]) -> list[Value]:
-    """What each word's string means; asked once for each distinct string."""
+    """The value of each word's string; `value` is called once for each distinct string."""
     values = [value(string) for string in column.strings]
     return [values[i] for i in column.ids.tolist()]
 
@@ -140,7 +141,8 @@ def _features(feats: str) -> dict[str, str]:
 
 
 def _probabilities(noted: list[Note]) -> list[dict[str, float]]:
-    """The probabilities of each word by what they are of; noted: in the order of PROBABILITIES."""
+    """The probabilities of each word, by the name of the field; noted: in the order of
+    PROBABILITIES."""
     found: list[dict[str, float]] = [{} for _ in range(noted[0].starts.size)]
     for to, note in zip(PROBABILITIES.values(), noted, strict=True):
         if note.given.any():
@@ -152,7 +154,7 @@ def _probabilities(noted: list[Note]) -> list[dict[str, float]]:
 
 
 def _spans(tags: Column, sentences: np.ndarray) -> list[tuple[int, int, str]]:
-    """First word, last word and type of what span tags form; another tag is none."""
+    """(first word, last word, type) of each span; a tag that is no span tag counts as O."""
     strings = [tag if tag and schemes.parse([tag]) else "O" for tag in tags.strings]
     parsed = schemes.parse(strings)
     if parsed is None or not parsed.types:
@@ -163,8 +165,8 @@ def _spans(tags: Column, sentences: np.ndarray) -> list[tuple[int, int, str]]:
 
 
 def _multiwords(block: Block) -> dict[int, dict[int, tuple[int, str, Place | None]]]:
-    """Multiword tokens by their sentence's first word and their own, counted in the block: the word
-    behind them, their form, and where they stand if a note says it."""
+    """Multiword tokens: for the first word of a sentence and the first word of the token, the word
+    behind the token, its form, and its place if a note says it. Words are counted in the block."""
     begins = block.starts[block.first]  # of each word's line
     found: dict[int, dict[int, tuple[int, str, Place | None]]] = {}
     for match in _RANGE.finditer(b"\n" + block.buf.tobytes()):
@@ -188,8 +190,8 @@ def _find(text: str, at: int, form: str) -> Place:
 
 
 def _shared(words: list[str], form: str, start: int, end: int) -> list[Place]:
-    """Where the words of a multiword token stand: side by side if they are what it is written of,
-    else all in its place."""
+    """Where the words of a multiword token stand: side by side if their forms together are the form
+    of the token, else all at the place of the token."""
     if "".join(words) != form or len(form) != end - start:
         return [(start, end)] * len(words)
     ends = list(accumulate(map(len, words), initial=start))

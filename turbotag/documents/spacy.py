@@ -1,4 +1,4 @@
-"""Documents as those of spaCy."""
+"""Documents as Docs of spaCy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SPACE = "SPACE"
 
 @dataclass(frozen=True)
 class Unit:
-    """What is one token of spaCy: a word, several words that share a place in the text (em and o in
-    Portuguese no), or white space. word: the one that its annotation is of."""
+    """One token of spaCy: a word, several words that share a place in the text (em and o in
+    Portuguese no), or white space."""
 
     text: str
     start: int
@@ -27,7 +27,8 @@ class Unit:
 
     @property
     def word(self) -> Token:
-        """The word that stands for the token: of several, the one whose head is another token."""
+        """The word whose annotation the token gets: of several, the one whose head is outside the
+        token."""
         ids = {word.id for word in self.words}
         return next((w for w in self.words if w.head not in ids), self.words[0])
 
@@ -74,7 +75,7 @@ def morph(feats: dict[str, str]) -> str:
 
 
 def _given(words: list[Token | None]) -> dict[str, bool]:
-    """The fields that any word has."""
+    """For each field whether any word has it."""
     return {
         name: any(w is not None and getattr(w, name) not in (None, {}) for w in words)
         for name in ("upos", "xpos", "lemma", "feats", "head", "ner")
