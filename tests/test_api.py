@@ -422,7 +422,7 @@ def test_tagger_options():
     for wrong, words in (
         ({"algorithm": "adam"}, "unknown algorithm 'adam'"),
         ({"C": -1.0}, "C is -1.0"),
-        ({"task": "sentiment"}, "unknown task 'sentiment': a Tagger's is one of ner, pos, chunk"),
+        ({"task": "sentiment"}, "unknown task 'sentiment': a Tagger takes one of ner, pos, chunk"),
         ({"task": "parse"}, "unknown task 'parse'"),
         ({"algorithm": "lbfgs", "loss": "svm"}, "lbfgs serves losses"),
     ):

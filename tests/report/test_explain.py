@@ -245,7 +245,7 @@ def test_documents():
     assert (other.of, other.other) == ("ner", "I-LOC")
     copy = pickle.loads(pickle.dumps(doc))
     assert copy == doc
-    with pytest.raises(UsageError, match="does not know its pipeline"):
+    with pytest.raises(UsageError, match="the document has no pipeline"):
         turbotag.explain(copy, 0)
     assert turbotag.explain(copy, token, nlp=nlp) == found
     with pytest.raises(ArgumentError, match="a number below 11"):

@@ -71,7 +71,7 @@ class ParserArguments(Arguments, total=False):
 
 def signature(arguments: Any, **first: Any) -> inspect.Signature:
     """The signature of a class that takes `arguments`, and any parameters of an algorithm, by name.
-    first: what it takes by position, with defaults."""
+    first: the arguments that the class takes by position, with their defaults."""
     plain, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     found = [
         inspect.Parameter(name, plain, default=value, annotation=type(value).__name__)

@@ -24,7 +24,7 @@ def explain(
     """
     model = doc.pipeline if nlp is None else nlp.pipeline
     if model is None:
-        raise UsageError("the document does not know its pipeline any more: give it as nlp=")
+        raise UsageError("the document has no pipeline (pickling drops it): give one as nlp=")
     tokens = doc.tokens
     if isinstance(word, Token):
         if word not in tokens:

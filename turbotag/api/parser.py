@@ -59,8 +59,8 @@ class Parser(Trained):
         non-projective trees; labels: False for heads only; prune: False to score all arcs; heads:
         how many heads a word keeps; min_count: how often a feature of wrong arcs must be seen;
         jackknife, supertags: numbers of folds; parts: second-order parts (cs, gp, as); entropy,
-        rounds, damping, tolerance: their approximation; drop: the share of the largest weight below
-        which weights are left out. All others are those of Tagger.
+        rounds, damping, tolerance: the approximate inference of second-order parts; drop: the share
+        of the largest weight below which weights are left out. All others are those of Tagger.
         """
         self._take("parse", options)
 
@@ -98,10 +98,11 @@ class Parser(Trained):
         return cut(list(zip(parsed.heads.tolist(), labels, strict=True)), block.sentences)
 
     def predict_marginals(self, sentences: Sequence[Words]) -> list[np.ndarray]:
-        """(n+1, n+1) for each sentence: the probability that word h is the head of word m.
+        """(n+1, n+1) for each sentence of n words: [h, m] is the probability that word h is the
+        head of word m; words count from 1, and 0 is the root.
 
-        The probabilities of the heads of a word sum to 1. A parser with second-order parts gives
-        approximate ones.
+        The probabilities of the heads of a word sum to 1. Those of a parser with second-order parts
+        are approximate.
         """
         if not len(sentences):
             return []

@@ -1,4 +1,4 @@
-"""Pipelines on strings: `turbotag.load`, and texts in, documents out."""
+"""Pipelines on strings: `turbotag.load` gives an NLP, which makes documents of texts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class NLP:
     def __call__(self, text: Any, probabilities: bool = False) -> Any:
         """Sentences, tokens, trees and entities of a text, a `Document`.
 
-        A TokenList of the conllu package, or a list of them, gives another one, annotated: its
-        words and sentences stay as they are, and so do fields that CoNLL-U does not have.
-        probabilities: find them too, which takes longer.
+        A TokenList of the conllu package, or a list of TokenLists, gives the same, annotated: words
+        and sentences stay as they are, and so do fields that CoNLL-U does not have.
+        probabilities: whether to find probabilities too, which takes longer.
         """
         if _is_conllu(text):
             return self._annotated(text, probabilities)
         if not isinstance(text, str):
-            more = "; pipe() takes many" if isinstance(text, Iterable) else ""
+            more = "; pipe() takes many texts" if isinstance(text, Iterable) else ""
             raise ArgumentError(f"a pipeline takes a text (str), not {text!r:.60}{more}")
         return self._documents([text], probabilities)[0]
 
@@ -53,18 +53,18 @@ class NLP:
         threads: int = 1,
         as_tuples: bool = False,
     ) -> Iterator[Any]:
-        """The documents of many texts, one after the other: as fast as those texts in one.
+        """The documents of many texts, in their order; as fast as one text that has them all.
 
-        TokenLists of the conllu package in place of texts give others, annotated, as `nlp(tokens)`
-        does. batch_size: how many texts are annotated at once, at most (long ones fewer); threads:
-        how many batches at the same time; as_tuples: texts are (text, anything), and so are
-        documents.
+        TokenLists of the conllu package in place of texts give annotated TokenLists, as
+        `nlp(tokens)` does. batch_size: how many texts are annotated at once, at most (fewer of long
+        texts); threads: how many batches are annotated at the same time; as_tuples: whether texts
+        come as pairs (text, anything) and documents as pairs (document, anything).
         """
         if isinstance(texts, str) or _is_sentence(texts) or not isinstance(texts, Iterable):
             raise ArgumentError(f"pipe() takes a list of texts, not {texts!r:.60}")
         for name, number in (("batch_size", batch_size), ("threads", threads)):
             if not isinstance(number, int) or number < 1:
-                raise ArgumentError(f"{name} is {number!r}: it is a number from 1 on")
+                raise ArgumentError(f"{name} is {number!r}: it must be a whole number above 0")
 
         def work(batch: list[tuple[Any, Any]]) -> list[Any]:
             given = [text for text, _ in batch]
@@ -82,7 +82,7 @@ class NLP:
         told: list[str] = []
         pieces = self.pipeline.segmenter.all_to_conllu(texts, told.append)
         for line in told:
-            warnings.warn(line, stacklevel=3)  # of the call of a pipeline
+            warnings.warn(line, stacklevel=3)  # at the line that calls the pipeline
         block = from_bytes(b"".join(pieces), "<text>", CONLLU)
         data = self._annotate(block, probabilities)
         counts = [piece.count(b"\n\n") for piece in pieces]
@@ -108,7 +108,7 @@ class NLP:
 
 
 def _filled(sentence: Any) -> Any:
-    """A TokenList with all fields of CoNLL-U; words without a number are counted."""
+    """A TokenList with all fields of CoNLL-U; words without an id get their number."""
     import conllu
 
     columns = ["form" if column == "word" else column for column in CONLLU.columns[1:]]
@@ -122,7 +122,7 @@ def _filled(sentence: Any) -> Any:
 
 
 def _with_others(given: Any, found: Any) -> Any:
-    """What was found, with the fields of the tokens that CoNLL-U does not have."""
+    """The annotated sentence `found`, with the fields of `given` that CoNLL-U does not have."""
     for token, own in zip(found, given, strict=True):
         token.update({name: value for name, value in own.items() if name not in token})
     return found
@@ -151,7 +151,7 @@ def _is_conllu(given: Any) -> bool:
 
 
 def _batches(texts: Iterable[Any], batch_size: int) -> Iterator[list[tuple[Any, Any]]]:
-    """Texts, or TokenLists, with what belongs to them, some at a time."""
+    """Batches of pairs (text or TokenList, what the caller gave with it)."""
     batch: list[tuple[Any, Any]] = []
     size, kinds = 0, set()
     for each in texts:

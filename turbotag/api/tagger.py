@@ -31,7 +31,7 @@ class Tagger(Trained):
         tagger.predict([["Ada", "sings"]])
 
     The task is ner, pos or chunk, and options are those of `turbotag train`. A sentence is a list
-    of tokens, and what a token is says how it is read:
+    of tokens, and the type of a token says how it is read:
 
     - a str is a word, and the task's templates (or `template`) make features of it;
     - a tuple is columns, the word first, such as ("Ada", "PROPN");
@@ -53,21 +53,21 @@ class Tagger(Trained):
         """Options are those of `turbotag train`, whose help explains each; None is the default.
 
         template: a shipped set of templates or a file; gazetteers, clusters: files of names and of
-        word clusters, by name; label_cost: the cost of a mistake where a label, or a label of a
-        type, is right; the loss is then softmax-margin; scheme: the scheme in which span tags are
-        trained (iob1, iob2, iobes); strict: whether to refuse irregular span tags; constraints:
-        none, decode or train; order: of the chain, 0, 1 or 2; candidates: how many labels of a word
-        the chain runs over, if there are many; compact: whether files are small; drop: the share of
-        the largest weight below which they leave weights out; loss, beta, gamma: the loss; C:
-        regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap, patience,
-        max_oracle_calls, max_seconds: when it stops; threads: how many compute; shards: how many
-        the sentences are dealt to (sdca); keep: the best epoch or the last, if there is a dev set;
-        init: a model to go on from; seed: of all randomness; licence: kept in the model;
-        calibration: False leaves probabilities as they are; parameters: those of the algorithm,
-        such as sampling of sdca.
+        word clusters, by name; label_cost: the cost of a mistake on a word, by the right label or
+        its type; the loss is then softmax-margin; scheme: the scheme in which span tags are trained
+        (iob1, iob2, iobes); strict: whether to refuse irregular span tags; constraints: none,
+        decode or train; order: of the chain, 0, 1 or 2; candidates: how many labels of a word the
+        chain runs over, if there are many; compact: whether to write small model files; drop: the
+        share of the largest weight below which files leave weights out; loss, beta, gamma: the
+        loss; C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap,
+        patience, max_oracle_calls, max_seconds: when it stops; threads: how many threads compute;
+        shards: how many groups sdca deals the sentences to; keep: the best epoch or the last, if
+        there is a dev set; init: a model to go on from; seed: of all randomness; licence: a text
+        that is kept in the model; calibration: False leaves probabilities as they are; parameters:
+        those of the algorithm, such as sampling of sdca.
         """
         if task not in TASKS:
-            raise UsageError(f"unknown task {task!r}: a Tagger's is one of {', '.join(TASKS)}")
+            raise UsageError(f"unknown task {task!r}: a Tagger takes one of {', '.join(TASKS)}")
         self._take(task, options)
 
     def fit(
@@ -84,8 +84,8 @@ class Tagger(Trained):
         sample_weight: how often each sentence counts in the loss, 1 by default; 2 counts it twice,
         0 leaves it out. dev: held-out sentences and tags, which choose the best epoch; verbose:
         whether to show what is read and a line for each epoch on standard error, by default on a
-        terminal and in a notebook; log: a file for these lines as JSON, for `turbotag report`. They
-        are kept in `history`, too.
+        terminal and in a notebook; log: a file for these lines as JSON, for `turbotag report`. The
+        lines are kept in `history`, too.
         """
         sentences, tags, weights = lists.weighed(sentences, tags, sample_weight)
         data = lists.tagged(sentences, tags)
@@ -116,7 +116,7 @@ class Tagger(Trained):
         return cut([strings[i] for i in ids.tolist()], block.sentences)
 
     def predict_marginals(self, sentences: Sequence[Tokens]) -> list[list[dict[str, float]]]:
-        """The probability of every tag of every word."""
+        """The probability of every tag, for every word of every sentence."""
         if not len(sentences):
             return []
         block, model = self._block(sentences), self._fitted()

@@ -55,7 +55,8 @@ class Trained:
     def _told(
         self, verbose: bool | None, log: str | None
     ) -> Iterator[tuple[Trace, Callable[[str], None]]]:
-        """What a training reports: (its table, its other lines). Warnings are always reported."""
+        """Where a training reports to: (the table of its epochs, a function for its other lines).
+        Warnings are always reported."""
         shown = _watched() if verbose is None else verbose
 
         def say(line: str) -> None:
@@ -88,6 +89,6 @@ def _watched() -> bool:
 
 
 def cut(flat: list[Any], sentences: np.ndarray) -> list[list[Any]]:
-    """What words have, as a list for each sentence."""
+    """Cut a list with an item for each word into a list for each sentence."""
     cuts = sentences.tolist()
     return [flat[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
