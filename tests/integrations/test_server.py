@@ -214,7 +214,7 @@ def test_udpipes_parameters(server, method):
     assert "\tTokenRange=0:3\n" in ranges
     assert "\tSpaceAfter=No|TokenRange=4:9\n" in ranges
     status, told = process(data="x", tokenizer="presegmented")
-    assert (status, told[:47]) == (400, "the tokenizer has no option 'presegmented', but")
+    assert (status, told[:48]) == (400, "the tokenizer has no option 'presegmented', only")
     assert process(data="1\tx\n", tagger="")[0] == 400
 
 
@@ -228,10 +228,10 @@ def test_udpipes_parameters(server, method):
         ("/api/annotate", b'{"text": "Ada', 400, "the body is not JSON"),
         ("/api/annotate", b"[" * 90_000, 400, "it is too deep"),
         ("/api/annotate", b'{"text": ' + b"9" * 9000 + b"}", 400, "a number that is too long"),
-        ("/api/annotate", b"[1]", 400, "no object such as"),
+        ("/api/annotate", b"[1]", 400, "must be an object such as"),
         ("/api/annotate", b"{}", 400, "the field 'text' is missing"),
-        ("/api/annotate", b'{"text": 3}', 400, "the field 'text' is no string"),
-        ("/api/annotate", b'{"text": "a", "draw": 1}', 400, "the field 'draw' is no true or false"),
+        ("/api/annotate", b'{"text": 3}', 400, "the field 'text' must be a string"),
+        ("/api/annotate", b'{"text": "a", "draw": 1}', 400, "'draw' must be true or false"),
         ("/api/annotate", b'{"text": "a", "model": "enn"}', 400, "did you mean 'en'?"),
         ("/api/annotate", b'{"text": "a", "model": "/etc/passwd"}', 400, "is served here, but en"),
         ("/api/annotate", b'{"text": "a", "format": "iob"}', 400, "raw or conllu, not 'iob'"),
@@ -240,7 +240,7 @@ def test_udpipes_parameters(server, method):
         ("/api/annotate", b" " * 100_001, 413, "larger than 100,000 bytes"),
         ("/api/annotate", b" " * 10_000_000, 413, "larger than 100,000 bytes"),
         ("/api/explain", b'{"conllu": "", "word": 1}', 400, "is empty"),
-        ("/api/explain", b'{"conllu": "x", "word": true}', 400, "'word' is no whole number"),
+        ("/api/explain", b'{"conllu": "x", "word": true}', 400, "'word' must be a whole number"),
         ("/api/explain", b'{"word": 1}', 400, "the field 'conllu' is missing"),
     ],
 )
@@ -255,7 +255,7 @@ def test_bad_input_is_answered_in_a_sentence(server, path, body, status, message
 def test_sentences_that_are_too_long(server):
     """What a parser would need minutes for, and nothing could stop: 30 kB were enough."""
     words = "".join(f"{i}\tAda" + "\t_" * 8 + "\n" for i in range(1, 402)) + "\n"
-    told = "a sentence has 401 words: here it may have 400"
+    told = "a sentence has 401 words: it may have 400 at most"
     asked = [
         ("/api/annotate", {"text": words, "format": "conllu"}),
         ("/api/explain", {"conllu": words, "word": 1}),

@@ -328,18 +328,18 @@ def test_a_word_of_a_million_letters():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"c1": "x"}, "c1 is 'x': it is a number"),
+        ({"c1": "x"}, "c1 is 'x': it must be a number"),
         ({"max_iterations": "9"}, "max_iterations is '9'"),
-        ({"algorithm": "arow"}, "'arow' is not here"),
+        ({"algorithm": "arow"}, "'arow' is not available"),
         ({"algorithm": "lbfsg"}, "lbfsg"),
         ({"variance": 1.0}, "variance is for CRFsuite"),
         ({"trainer_cls": dict}, "trainer_cls is for CRFsuite"),
-        ({"pa_type": 2}, "only 1 is there"),
-        ({"averaging": False}, "only True is there"),
+        ({"pa_type": 2}, "pa_type is 2: it must be 1"),
+        ({"averaging": False}, "averaging is False: it must be True"),
         ({"c1": 0.1, "algorithm": "ap"}, "c1 is 0.1"),
         ({"c1": -0.1}, "l1"),
-        ({"c2": -0.1}, "c2 is -0.1: it is a number from 0 on"),
-        ({"c2": 0, "algorithm": "sdca"}, "'sdca' needs one above it"),
+        ({"c2": -0.1}, "c2 is -0.1: it must be at least 0"),
+        ({"c2": 0, "algorithm": "sdca"}, "'sdca' needs a c2 above 0"),
         ({"c2": 1.0, "C": 1.0}, "give one of them"),
         ({"max_iterations": 0}, "epochs is 0"),
     ],
@@ -402,9 +402,9 @@ def test_the_tagger_answers_as_that_of_python_crfsuite(crf):
     assert info.header["num_attrs"] == str(crf.num_attributes_)
     tagger.set(X[2])
     assert tagger.tag() == LABELS[2]
-    with pytest.raises(DataError, match="the labels are B-LOC"):
+    with pytest.raises(DataError, match="unknown label 'B-X': the labels are B-LOC"):
         tagger.marginal("B-X", 0)
-    with pytest.raises(DataError, match="tokens, but given are 1"):
+    with pytest.raises(DataError, match="tokens, but 1 labels"):
         tagger.probability(["O"])
     with pytest.raises(UsageError, match="no sentence is set"):
         turbotag.CRF().fit(X, LABELS).tagger_.tag()

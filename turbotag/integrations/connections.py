@@ -1,8 +1,8 @@
-"""Connections of the server: those on which no whole request comes are ended.
+"""Connections of the server: one on which the headers of a request do not arrive in time is ended.
 
 uvicorn waits for the headers of a request as long as the connection lasts. A client that sends half
-of them and no more would keep its connection for ever, and some hundreds of such clients all
-connections that a process may have.
+of them and no more would keep its connection for ever, and some hundreds of such clients would take
+all connections that a process may have.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LATE = (
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1, where the headers of a request come within `patience` seconds from the moment that
-    the connection is opened, or from their first byte on one that is kept."""
+    """HTTP/1.1, where the headers of a request must arrive within `patience` seconds: from the
+    opening of the connection or, on a connection that is kept, from their first byte."""
 
     patience = 10.0
 
@@ -43,8 +43,8 @@ class Connection(H11Protocol):
         self._watch()
 
     def _watch(self) -> None:
-        """Have a timer while headers are awaited. Between two requests uvicorn has one of its own;
-        a timer that runs goes on: single bytes gain no time."""
+        """Have a timer while headers are awaited. Between two requests uvicorn has a timer of its
+        own. A running timer is not started again, so that single bytes gain no time."""
         awaited = self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None
         if not awaited or self.transport.is_closing():
             if self._timer is not None:

@@ -1,5 +1,5 @@
-"""What programs for sklearn-crfsuite ask of a trained CRF beside its predictions: a tagger with the
-verbs of python-crfsuite's, what a training logged, and the file of the model."""
+"""What programs for sklearn-crfsuite use of a trained CRF beside predictions: a tagger with the
+methods of pycrfsuite.Tagger, the log of a training, and the model file."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class SequenceTagger(Tagger):
         return self.predict([self._given()])[0]
 
     def set(self, xseq: Tokens) -> None:
-        """Take a sentence, whose probabilities are asked for."""
+        """Take the sentence that `tag`, `probability` and `marginal` are asked about."""
         self._sentence = xseq
 
     def probability(self, yseq: Sequence[str]) -> float:
-        """That all labels of the sentence are these."""
+        """The probability that the labels of the sentence are exactly these."""
         block, model = self._block([self._given()]), self._fitted()
         scores = model.scores(block, self._extractor())
         if len(yseq) != len(scores):
-            raise DataError(f"the sentence has {len(scores)} tokens, but given are {len(yseq)}")
+            raise DataError(f"the sentence has {len(scores)} tokens, but {len(yseq)} labels")
         path = np.array([self._number(label) for label in yseq])
         return math.exp(model.sequence_score(scores, path) - model.log_partition(scores))
 
@@ -62,7 +62,8 @@ class SequenceTagger(Tagger):
         return self.predict_marginals([self._given()])[0][pos][y]
 
     def info(self) -> Info:
-        """What the model consists of; numbers of labels and attributes are text, as there."""
+        """What the model consists of; numbers of labels and attributes are strings, as in
+        python-crfsuite."""
         model, labels = self._fitted(), self.labels()
         names = [model.feature_name(row) for row in range(model.keys.size)]
         header = {
@@ -86,7 +87,7 @@ class SequenceTagger(Tagger):
     def _number(self, label: str) -> int:
         labels = self.labels()
         if label not in labels:
-            raise DataError(f"the labels are {', '.join(labels[:20])}, not {label!r:.40}")
+            raise DataError(f"unknown label {label!r:.40}: the labels are {', '.join(labels[:20])}")
         return labels.index(label)
 
 
@@ -97,12 +98,11 @@ def by_name(W: np.ndarray, rows: list[str], labels: list[str]) -> dict[tuple[str
 
 
 class TrainingLog(list[dict[str, Any]]):
-    """A dict for each pass: epoch, seconds, primal, dual, gap, dev; and under python-crfsuite's
-    names: num, time, loss."""
+    """A dict for each pass: epoch, seconds, primal, dual, gap, dev."""
 
     @property
     def iterations(self) -> list[dict[str, Any]]:
-        """The passes under python-crfsuite's names, beside their own."""
+        """The passes, with the names of python-crfsuite too: num, time, loss."""
         return [
             row | {"num": row["epoch"], "time": row["seconds"], "loss": row["primal"]}
             for row in self
@@ -141,7 +141,9 @@ def frequent(X: Sequence[Tokens], least: float) -> list[list[dict[str, float]]]:
     for tokens in X:
         for token in tokens:
             if isinstance(token, str | tuple):
-                raise UsageError("min_freq is for features of your own: words have templates")
+                raise UsageError(
+                    "min_freq is for features of your own: tokens are words, so leave it out"
+                )
             for name, value in attributes(token):
                 counts[name] += value  # type: ignore[assignment]
     return [

@@ -12,7 +12,7 @@ class FormError(ValueError):
 
 
 def fields(query: str, content_type: str, body: bytes) -> dict[str, str]:
-    """All fields by name; those of the body come before those of the query."""
+    """All fields by name; a field of the body replaces one of the query."""
     kind = content_type.split(";")[0].strip().lower()
     found = _pairs(query.encode())
     if kind == "multipart/form-data":
@@ -30,11 +30,11 @@ def _pairs(data: bytes) -> dict[str, str]:
 
 
 def _multipart(content_type: str, body: bytes) -> dict[str, str]:
-    """The parts of a message as e-mails have them, which is what such a body is."""
+    """The fields of a body of multipart/form-data, which has the format of an e-mail."""
     head = b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n"
     message = BytesParser(policy=HTTP).parsebytes(head + body)
     if not message.is_multipart():
-        raise FormError("the form has no parts: is its boundary right?")
+        raise FormError("the form has no parts: check the boundary in its content type")
     found = {}
     for part in message.iter_parts():
         name = part.get_param("name", header="content-disposition")

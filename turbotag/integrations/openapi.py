@@ -28,7 +28,7 @@ TOKEN = thing(
         **dict.fromkeys(("lemma", "upos", "xpos", "feats", "label", "ner", "chunk"), TEXT),
         "head": WHOLE | {"description": "the id of its head, 0 for the root"},
         "probabilities": {"type": "object", "additionalProperties": NUMBER},
-        "misc": {"type": "object", "description": "what else the column MISC of CoNLL-U has"},
+        "misc": {"type": "object", "description": "all other notes in the column MISC of CoNLL-U"},
     },
     "id",
     "text",
@@ -68,7 +68,7 @@ EXPLANATION = thing(
         "form": TEXT,
         "chosen": TEXT,
         "other": TEXT,
-        "difference": NUMBER | {"description": "of the scores: the sum of all weights"},
+        "difference": NUMBER | {"description": "score of chosen less other: the sum of weights"},
         "features": listed(FEATURE),
         "rest": thing({"features": WHOLE, "weight": NUMBER}, "features", "weight"),
         "changes": listed(thing({"word": WHOLE, "form": TEXT, "chosen": TEXT, "other": TEXT})),
@@ -82,7 +82,7 @@ ANNOTATE = thing(
     {
         "text": TEXT,
         "model": MODEL,
-        "format": {"enum": ["raw", "conllu"], "description": "of text; running text by default"},
+        "format": {"enum": ["raw", "conllu"], "description": "format of the text; raw by default"},
         "draw": {"type": "boolean"},
     },
     "text",
@@ -90,10 +90,10 @@ ANNOTATE = thing(
 EXPLAIN = thing(
     {
         "conllu": TEXT | {"description": "one sentence"},
-        "word": WHOLE | {"description": "its number, from 1"},
+        "word": WHOLE | {"description": "the number of the word to explain, from 1"},
         "model": MODEL,
-        "against": TEXT | {"description": "a tag, label or head in place of the next best"},
-        "top": WHOLE | {"description": "features listed, 20 by default"},
+        "against": TEXT | {"description": "a tag, label or head to compare with"},
+        "top": WHOLE | {"description": "how many features are listed, 20 by default"},
     },
     *("conllu", "word"),
 )
@@ -182,7 +182,7 @@ def description(size: int, seconds: float) -> dict[str, Any]:
             },
             "/api/health": {
                 "get": {
-                    "summary": "that the server is there",
+                    "summary": "the version of the server, and how many requests are at work",
                     "responses": answer(thing({"version": TEXT, "running": WHOLE})),
                 }
             },

@@ -1,7 +1,7 @@
 """The web server: a page, a JSON interface, and the verbs of UDPipe's REST service.
 
-A request is read, checked and answered here; what it asks for runs in a pool of threads, on models
-that the process holds once. Texts are in requests only: no file is opened for one, none is logged.
+A request is read, checked and answered here; its work runs in a pool of threads, on models that the
+process holds once. Texts of requests are neither written to files nor logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from turbotag.integrations.service import Deadline, Service, TooLong
 from turbotag.models.pipeline import RAW
 from turbotag.report.draw_svg import HUES, LIGHT, rules
 
-POLICY = (  # nothing but what this server gives
+POLICY = (  # the page may load nothing from other hosts
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -52,8 +52,8 @@ CLOSED = 499  # the client went away; nobody reads the answer
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost: bytes of its body, seconds of its work, and how many requests are
-    worked on (threads) and wait at a time."""
+    """What a request may cost: bytes of its body, seconds of its work; and how many requests may be
+    worked on (threads), and wait, at the same time."""
 
     bytes: int = 1_000_000
     seconds: float = 30.0
@@ -79,7 +79,8 @@ class Work:
         self.pool = ThreadPoolExecutor(limits.threads, "turbotag")
 
     async def run(self, work: Callable[[Deadline], Any]) -> Any:
-        """What `work` gives in a thread; HTTPException if too many others wait or it takes long."""
+        """Run `work` in a thread and return its result; HTTPException if too many requests wait, or
+        if it takes too long."""
         if self.running >= self.limits.threads + self.limits.waiting:
             raise HTTPException(
                 503,
@@ -97,7 +98,7 @@ class Work:
             self.running -= 1
 
     def _begin(self, work: Callable[[Deadline], Any]) -> Any:
-        """The time that a request has to wait for a thread does not count."""
+        """Start the clock: the time that a request waits for a thread does not count."""
         return work(Deadline(time.monotonic() + self.limits.seconds))
 
     def close(self) -> None:
@@ -105,7 +106,7 @@ class Work:
 
 
 async def body(request: Request, limits: Limits) -> bytes:
-    """The body of a request, if it is not too large and comes in time. One that is too large is
+    """The body of a request, if it is not too large and comes in time. A body that is too large is
     read to its end and thrown away: most clients read no answer before they have sent all."""
     data, size = bytearray(), 0
     told = int(request.headers.get("content-length", "0"))  # uvicorn refuses what is no number
@@ -139,23 +140,23 @@ def given(data: bytes) -> dict[str, Any]:
     except RecursionError:
         raise HTTPException(400, "the body is not JSON that can be read: it is too deep") from None
     if not isinstance(found, dict):
-        raise HTTPException(400, 'the body is JSON, but no object such as {"text": "Ada sings."}')
+        raise HTTPException(400, 'the body must be an object such as {"text": "Ada sings."}')
     return found
 
 
 def field(found: dict[str, Any], name: str, kind: type, otherwise: Any = ...) -> Any:
-    """A field of a request, of a type; by default it must be there."""
+    """A field of a request, which must be of this type; without `otherwise` it is required."""
     value = found.get(name, otherwise)
     if value is ...:
         raise HTTPException(400, f"the field {name!r} is missing")
     if value is not otherwise and (
         not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)
     ):
-        raise HTTPException(400, f"the field {name!r} is no {_KINDS[kind]}")
+        raise HTTPException(400, f"the field {name!r} must be {_KINDS[kind]}")
     return value
 
 
-_KINDS = {str: "string", int: "whole number", bool: "true or false"}
+_KINDS = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
 # ---- The application -----------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def app(service: Service, limits: Limits | None = None, log: Log = say) -> ASGIA
         text, model = field(found, "text", str), field(found, "model", str, None)
         draw, format = field(found, "draw", bool, False), field(found, "format", str, RAW)
         if format not in (RAW, "conllu"):
-            raise HTTPException(400, f"the format is raw or conllu, not {format!r:.40}")
+            raise HTTPException(400, f"the format must be raw or conllu, not {format!r:.40}")
         return JSONResponse(await work.run(partial(service.annotate, model, text, format, draw)))
 
     async def explain(request: Request) -> Response:
@@ -250,7 +251,7 @@ async def _internal(request: Request, e: Exception) -> Response:
 
 
 def _error(request: Request, status: int, told: str, headers: Any = None) -> Response:
-    """One sentence: as JSON for the interface, as text for UDPipe's clients, who expect that."""
+    """An error in one sentence: as text for clients of UDPipe, who expect that, else as JSON."""
     if request.url.path in ("/process", "/models"):
         return PlainTextResponse(told + "\n", status, headers)
     return JSONResponse({"error": told}, status, headers)
@@ -275,7 +276,7 @@ FILES: dict[str, Callable[[], tuple[bytes, str]]] = {
 
 
 class Logged:
-    """A line for each request, without what was sent, and headers that keep a page to itself."""
+    """Logs a line for each request, without its content, and adds HEADERS to each answer."""
 
     def __init__(self, app: ASGIApp, log: Log):
         self.app, self.log = app, log
@@ -314,7 +315,7 @@ class Logged:
 
 
 def run(models: list[str], host: str, port: int, limits: Limits, log: Log = say) -> None:
-    """Serve models until the process is told to end; what is being worked on is finished first."""
+    """Serve models until the process is told to end; requests at work are finished first."""
     import uvicorn
 
     from turbotag.integrations.connections import Connection
@@ -346,8 +347,8 @@ def _bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[
             0
         ]
-        # asyncio sends at once (TCP_NODELAY) only from sockets that say that they are of TCP: from
-        # others, every second answer on a connection waits 40 ms for an acknowledgement
+        # asyncio sets TCP_NODELAY only on sockets whose protocol is given as TCP; on others, every
+        # second answer on a connection waits 40 ms for an acknowledgement
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(place)

@@ -1,4 +1,4 @@
-"""What the server offers, without the web: models by name, texts annotated, words explained."""
+"""The services of the server, without the web: models by name, annotated texts, explanations."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from turbotag.report.draw_svg import frame, hues, picture
 from turbotag.report.drawing import Drawing, read_drawings
 from turbotag.report.explain import explain
 
-STEP = 20  # sentences between looks at the clock, at most
-WORDS = 2 * LONGEST  # and words: a parser takes the square of a sentence's length, or more
+# Sentences, and words, that are annotated between two looks at the clock, at most. Words count, as
+# the time of a parser grows with the square of a sentence's length, or faster.
+STEP = 20
+WORDS = 2 * LONGEST
 
 TAGGED = "1\tAda\tAda\tPROPN\tNNP\t_\t_\t_\t_\t_\n2\tsings\tsing\tVERB\tVBZ\t_\t_\t_\t_\t_\n\n"
 
 
 class TooLong(Exception):
-    """A request has had its time."""
+    """A request takes longer than it may."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Service:
 
     @classmethod
     def load(cls, names: list[str]) -> Service:
-        """Shipped models, and model files, which are served under their names without an ending."""
+        """names: of shipped models and of model files; a file is served under its name without the
+        ending."""
         found: dict[str, Pipeline] = {}
         for given in names:
             name = Path(given).stem if Path(given).is_file() else given
@@ -67,7 +70,7 @@ class Service:
         """Load the kernels, so that the first request need not wait."""
         later = Deadline(time.monotonic() + 3600.0)
         for name, found in self.models.items():
-            with contextlib.suppress(UsageError):  # of a parser, which needs tags
+            with contextlib.suppress(UsageError):  # a parser refuses a text without tags
                 self.annotate(name, "Ada sings.", RAW, True, later)
             sentences = self.annotate(name, TAGGED, "conllu", True, later)["sentences"]
             self.explain(name, sentences[0]["conllu"], 1, None, 1, later)
@@ -83,7 +86,7 @@ class Service:
         return name, self.models[name]
 
     def cards(self) -> list[dict[str, Any]]:
-        """What there is to know of each model."""
+        """For each model its name, what it gives, and the tasks and licences of its stages."""
         return [
             {
                 "name": name,
@@ -155,7 +158,7 @@ def gives(found: Pipeline) -> list[str]:
 def annotated(
     found: Pipeline, data: bytes, format: str, deadline: Deadline, marginals: bool = True
 ) -> Iterator[Block]:
-    """What is sent as blocks of CoNLL-U, annotated some sentences at a time."""
+    """The data of a request as annotated blocks of CoNLL-U, some sentences in each."""
     for block in blocks_of(found, data, Layout(format)):
         check_lengths(block)
         for piece in pieces(block):
@@ -165,10 +168,11 @@ def annotated(
 
 
 def check_lengths(block: Block) -> None:
-    """Refuse a sentence whose analysis nothing could end in time. Running text is cut before."""
+    """Refuse a sentence that is too long: its analysis cannot be ended at the deadline. Sentences
+    of running text are never that long."""
     longest = int(np.diff(block.sentences).max(initial=0))
     if longest > LONGEST:
-        raise DataError(f"a sentence has {longest:,} words: here it may have {LONGEST}")
+        raise DataError(f"a sentence has {longest:,} words: it may have {LONGEST} at most")
 
 
 def pieces(block: Block) -> Iterator[Block]:

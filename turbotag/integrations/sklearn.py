@@ -29,8 +29,8 @@ from turbotag.integrations.crfsuite import (
 
 Labels = Sequence[Sequence[str]]
 
-ELASTIC = (None, "lbfgs", "sdca", "owl-qn")  # what can have c1, as in CRFsuite
-# CRFsuite's algorithms: what does here what each does there, and its loss
+ELASTIC = (None, "lbfgs", "sdca", "owl-qn")  # algorithms that can have c1
+# For each algorithm of CRFsuite, the algorithm here that does the same, and its loss
 TRANSLATED = {
     "lbfgs": ("sdca", "crf"),
     "l2sgd": ("sdca", "crf"),
@@ -40,12 +40,12 @@ TRANSLATED = {
 CONVEX = ("lbfgs", "l2sgd")
 NUMBERS = ("c1", "c2", "c", "C", "beta", "gamma", "max_iterations", "min_freq", "patience", "seed")
 NO_C2 = 1e-9  # in place of a c2 of 0
-STEPS = 100  # of L-BFGS without any regularization, if no number is given
+STEPS = 100  # of L-BFGS without any regularization, if max_iterations is not given
 REFUSED = {
     "variance": "AROW is not among the algorithms here",
     "trainer_cls": "there is no trainer beside the estimator here",
 }
-# what says how CRFsuite looks for the minimum, and changes nothing of what it is
+# parameters that say how CRFsuite looks for the minimum, not where the minimum is
 OWN_STOP = "training ends at a proven gap: stop_gap and max_iterations say when"
 NO_RATE = "the optimizer has no learning rate"
 LEFT_OUT = {
@@ -60,7 +60,7 @@ LEFT_OUT = {
         NO_RATE,
     ),
 }
-# parameters of `pa`, and the values that its step min{c, loss / |gradient|^2} stands for
+# parameters of `pa`, and the only values for which its step is min{c, loss / |gradient|^2}
 PASSIVE_AGGRESSIVE = {"pa_type": 1, "error_sensitive": True, "averaging": True}
 
 
@@ -110,7 +110,7 @@ class CRF:
     - model_filename: `fit` writes the model there, as `crf.tagger_.save` does; a CRF that was not
       trained reads it from there.
     - keep_tempfiles: accepted; there are no such files.
-    - gamma: AROW's there, weight of the cost in the loss here.
+    - gamma: weight of the cost in the loss; in CRFsuite a parameter of AROW.
     - variance, trainer_cls: refused, with the reason.
 
     Parameters of turbotag:
@@ -123,8 +123,8 @@ class CRF:
     - template: of words, a shipped set of templates or a file;
     - patience: passes without a better result on X_dev, after which training ends;
     - seed: of all that is drawn;
-    - label_cost: what a mistake costs where a label is right, such as {"B-ORG": 3}, in a loss
-      with a cost, which is softmax-margin then.
+    - label_cost: what a mistake on a token costs, by its right label, such as {"B-ORG": 3}; the
+      default loss is then softmax-margin in place of crf.
     """
 
     algorithm: str | None = None
@@ -169,7 +169,7 @@ class CRF:
     # ---- What scikit-learn asks for --------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of the constructor; deep: of no meaning here, no parameter has its own."""
+        """The parameters of the constructor; deep: ignored, as no parameter has parameters."""
         return {name: getattr(self, name) for name in _names()}
 
     def set_params(self, **params: Any) -> CRF:
@@ -211,8 +211,9 @@ class CRF:
     ) -> CRF:
         """Train on sentences and the labels of their tokens.
 
-        sample_weight: how often each sentence counts in the loss; 2 is the sentence twice.
-        X_dev, y_dev: held-out sentences; the pass that is best on them is kept.
+        sample_weight: how often each sentence counts in the loss; 2 counts it twice.
+        X_dev, y_dev: held-out sentences and labels; the weights after the pass that is best on them
+        are kept.
         """
         if (X_dev is None) != (y_dev is None):
             raise UsageError("X_dev and y_dev go together: give both or none")
@@ -257,7 +258,8 @@ class CRF:
             "algorithm": algorithm,
             "loss": loss,
             "C": C,
-            **({"l1": self.c1 / (n or 1)} if self.c1 else {}),  # the mean of the losses here
+            # here the objective has the mean of the losses, in CRFsuite their sum
+            **({"l1": self.c1 / (n or 1)} if self.c1 else {}),
             "epochs": epochs,
             **{
                 name: getattr(self, name)
@@ -279,9 +281,9 @@ class CRF:
         for name in NUMBERS:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
-                raise UsageError(f"{name} is {value!r:.40}: it is a number")
+                raise UsageError(f"{name} is {value!r:.40}: it must be a number")
         if self.algorithm == "arow":
-            raise UsageError("algorithm 'arow' is not here: 'pa' is the nearest to it")
+            raise UsageError("algorithm 'arow' is not available: 'pa' is the nearest to it")
         for name, reason in REFUSED.items():
             if getattr(self, name):
                 raise UsageError(f"{name} is for CRFsuite: {reason}")
@@ -290,15 +292,15 @@ class CRF:
                 warnings.warn(f"{name} is for CRFsuite, and left out: {reason}", stacklevel=4)
         for name, value in PASSIVE_AGGRESSIVE.items():
             if getattr(self, name) not in (None, value):
-                raise UsageError(f"{name} is {getattr(self, name)!r}: only {value!r} is there")
+                raise UsageError(f"{name} is {getattr(self, name)!r}: it must be {value!r}")
         if self.c1 and self.algorithm not in ELASTIC:
-            raise UsageError(f"c1 is {self.c1}: {self.algorithm!r} has no |w|_1, 'lbfgs' has")
+            raise UsageError(f"c1 is {self.c1}: {self.algorithm!r} cannot have c1, 'lbfgs' can")
         if self.c2 is not None and self.C is not None:
             raise UsageError("c2 and C say the same, C = 1 / (2 c2): give one of them")
         if self.c2 is not None and not self.c2 >= 0:
-            raise UsageError(f"c2 is {self.c2}: it is a number from 0 on")
+            raise UsageError(f"c2 is {self.c2}: it must be at least 0")
         if self.c2 == 0 and self.algorithm not in (None, *CONVEX, "owl-qn"):
-            raise UsageError(f"c2 is 0: {self.algorithm!r} needs one above it, 'lbfgs' does not")
+            raise UsageError(f"c2 is 0: {self.algorithm!r} needs a c2 above 0, 'lbfgs' does not")
         if self.c2 == 0 and not self.c1:
             warnings.warn(
                 "c1 and c2 are 0: there may be no minimum, as weights may grow for ever. L-BFGS "
@@ -309,7 +311,7 @@ class CRF:
     # ---- Prediction ------------------------------------------------------------------------------
 
     def predict(self, X: Sequence[Tokens]) -> np.ndarray:
-        """(sentences,) the best labels of each sentence, a list each."""
+        """(sentences,) for each sentence the list of its best labels."""
         return _each(X, self._fitted().predict)
 
     def predict_single(self, xseq: Tokens) -> list[str]:
@@ -347,7 +349,7 @@ class CRF:
 
     @property
     def modelfile(self) -> ModelFile:
-        """`name` is that of the file, if one was given, `bytes` what a file of the model has."""
+        """The model file: `name` is model_filename, `bytes` the content."""
         return ModelFile(self.model_filename, getattr(self, "tagger_", None))
 
     @property
@@ -397,7 +399,7 @@ def _names() -> list[str]:
 
 
 def _paired(X: Any, y: Any, name: str = "") -> tuple[list[Any], list[Any]]:
-    """Sentences and their labels as lists, whatever can be gone through once; as many of both."""
+    """Sentences and their labels as lists, from any iterables; refuses unequal numbers of both."""
     X = _sentences(X, f"X{name}")
     y = lists.listed(y, f"y{name} is", "lists of labels")
     if len(X) != len(y):
@@ -411,19 +413,19 @@ def _sentences(X: Any, name: str = "X") -> list[Any]:
 
 
 def _sized(given: Any, what: str) -> Any:
-    """What has a length as it is; else, as of a generator, a list."""
+    """`given` itself if it has a length; else, such as for a generator, a list of it."""
     return given if hasattr(given, "__len__") else lists.listed(given, what, "tokens")
 
 
 def _with_tokens(X: list[Any], y: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Sentences and their labels but for sentences without tokens, which teach nothing."""
+    """Sentences and their labels, without the sentences that have no tokens and no labels."""
     kept = [i for i, (tokens, own) in enumerate(zip(X, y, strict=True)) if len(tokens) or len(own)]
     return [X[i] for i in kept], [y[i] for i in kept]
 
 
 def _each(X: Any, predict: Any) -> np.ndarray:
-    """(sentences,) objects: what `predict` finds for each; nothing for one without tokens. An array
-    of objects, since cross_val_predict puts those together."""
+    """(sentences,) what `predict` finds for each sentence; [] for one without tokens. It is an
+    array of objects, since cross_val_predict can join those."""
     X = _sentences(X)
     kept = [i for i, tokens in enumerate(X) if len(tokens)]
     out = np.empty(len(X), object)

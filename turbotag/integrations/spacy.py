@@ -1,7 +1,7 @@
 """A component of spaCy: `nlp.add_pipe("turbotag", config={"model": "en"})`.
 
-spaCy imports this module, which is an entry point, with every pipeline: it is light, and what does
-the work is imported by those who add the component.
+This module is an entry point, which spaCy imports with every pipeline. So it is light: the module
+that does the work is imported only where the component is added.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""What the component of spaCy does (integrations/spacy.py).
+"""The work of the component of spaCy (integrations/spacy.py).
 
 It writes tags, morphology, lemmas, trees, sentence starts and entities into Docs with spaCy's own
-tokens, as far as the model gives them; what it does not give stays as it is.
+tokens, as far as the model gives them; annotation that the model does not give stays as it is.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from turbotag.models.model import Output
 from turbotag.models.pipeline import Pipeline, load_model, pipeline
 from turbotag.models.prediction import annotate
 
-_BREAK = re.compile(r"[\t\n\r\0]")  # what no field of CoNLL-U can hold
+_BREAK = re.compile(r"[\t\n\r\0]")  # characters that no field of CoNLL-U can hold
 Words = list[int]  # the tokens of a sentence that are words, by their number in the Doc
 
 
 class Annotator:
-    """Annotates Docs. Its models are read when they are first used, and written with a pipeline of
-    spaCy, so that the folder of one needs no other file."""
+    """Annotates Docs. The models are read when they are first used. They are saved with a pipeline
+    of spaCy, so that the folder of the pipeline needs no other file."""
 
     def __init__(self, model: str = "en", batch_size: int = 256):
         self.model, self.batch_size = model, batch_size
@@ -55,7 +55,8 @@ class Annotator:
         return doc
 
     def pipe(self, stream: Iterable[Doc], batch_size: int | None = None) -> Iterator[Doc]:
-        """Docs by the batch. batch_size: that of spaCy, whose default is for other components."""
+        """Annotate Docs in batches. batch_size: that of spaCy, whose default is for other
+        components, so that a smaller one than the component's own is not used."""
         for batch in spacy.util.minibatch(stream, max(self.batch_size, batch_size or 0)):
             self._annotate(batch)
             yield from batch
@@ -120,7 +121,7 @@ def _sentences(doc: Doc) -> list[Words]:
         found = [[t.i for t in sentence if not t.is_space] for sentence in doc.sents]
     else:
         starts = [sentence[0].start for sentence in segment(doc.text)]
-        found = [[] for _ in range(len(starts) + 1)]  # the first has what stands before all of them
+        found = [[] for _ in range(len(starts) + 1)]  # found[0]: tokens before the first sentence
         for token in doc:
             if not token.is_space:
                 found[bisect_right(starts, token.idx)].append(token.i)
@@ -188,8 +189,8 @@ def _label(word: Token) -> str:
 
 
 def _heads(n: int, sentences: list[Words], found: Document) -> list[int]:
-    """How far away the head of each of n tokens is; below 0 as spaCy has it, modulo 2^64. White
-    space hangs on the token before it, at the start of a Doc on the first word."""
+    """The distance from each of n tokens to its head; spaCy has negative ones modulo 2^64. The head
+    of white space is the token before it or, at the start of a Doc, the first word."""
     first = sentences[0][0]
     away = [first - i if i < first else -1 for i in range(n)]
     for at, sentence in zip(sentences, found, strict=True):

@@ -23,10 +23,11 @@ from turbotag.errors import UsageError
 from turbotag.integrations.service import Deadline, Service, annotated
 from turbotag.models.pipeline import RAW, Pipeline
 
-# What UDPipe's parts fill in; entities have no column, and it gives none.
+# The columns that each part of UDPipe fills in. Entities have no column: UDPipe finds none.
 PARTS = {"tagger": {"lemma", "upos", "xpos", "feats"}, "parser": {"head", "deprel"}}
 INPUTS = ("conllu", "horizontal", "vertical")
-TOKENIZER = ("ranges", "normalized_spaces")  # its options; white space is normalized in any case
+# Options of the tokenizer; white space is normalized in any case
+TOKENIZER = ("ranges", "normalized_spaces")
 # The languages of the shipped models as UDPipe's clients call them, such as english-ewt-ud-2.15
 LANGUAGES = {
     **dict.fromkeys(("english", "eng"), "en"),
@@ -70,7 +71,8 @@ def process(service: Service, asked: dict[str, str], deadline: Deadline) -> dict
 
 
 def _model(service: Service, name: str) -> tuple[str, Pipeline]:
-    """By name, by the beginning of one, or by the language as UDPipe's models are called."""
+    """A model by its name, by the beginning of its name, or by its language as in the names of
+    UDPipe's models."""
     if name not in service.models:
         language = LANGUAGES.get(name.partition("-")[0], name)
         begins = [served for served in service.models if language and served.startswith(language)]
@@ -79,19 +81,19 @@ def _model(service: Service, name: str) -> tuple[str, Pipeline]:
 
 
 def _places(conllu: str, ranges: bool) -> str:
-    """Where tokens stand, as UDPipe notes it: as TokenRange, if that was asked for."""
+    """Note where tokens stand as UDPipe does: as TokenRange if asked for, else not at all."""
     if ranges:
         return _PLACE.sub(r"\1TokenRange=\2:\3", conllu)
     return _PLACE.sub(lambda place: "\t_" if place[1] == "\t" else "", conllu)
 
 
 def _data(asked: dict[str, str]) -> tuple[str, str]:
-    """What is sent, and how it is read."""
+    """The data of a request, and the format in which to read it."""
     data, kind = asked["data"], asked.get("input", "") or "conllu"
     for option in filter(None, asked.get("tokenizer", "").split(";")):
         if option not in TOKENIZER:
-            told = f"the tokenizer has no option {option!r:.40}, but {', '.join(TOKENIZER)}"
-            raise UsageError(f"{told}; sentences that are cut already can be sent as horizontal")
+            told = f"the tokenizer has no option {option!r:.40}, only {', '.join(TOKENIZER)}"
+            raise UsageError(f"{told}; send sentences that are cut already with input=horizontal")
     if "tokenizer" in asked or kind == "generic_tokenizer":
         return data, RAW
     if kind not in INPUTS:
