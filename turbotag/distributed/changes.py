@@ -2,9 +2,9 @@
 
 A shard changes its own copy V of the weights W. The first time that it touches a row in a round,
 the row is kept. At the end of the round the changes d = (V - W)/sigma of the touched rows are cut
-into S pieces, row r into piece r mod S. Shard j is sent piece j by all shards and adds them, always
-in the order of the shards. All shards are then sent all sums, go back to W and add t times the
-sums: their copies are equal to the last bit.
+into S pieces, row r into piece r mod S. Shard j is sent piece j of every shard and adds these
+pieces, always in the order of the shards. Every shard is then sent all sums, goes back to W and
+adds t times the sums: the copies of all shards are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 
 
 def nothing_kept(shape: tuple[int, int], most: int) -> Kept:
-    """shape: of the weights; most: how many rows a round can touch."""
+    """A Kept without rows. shape: of the weights; most: how many rows a round can touch."""
     n, K = shape
     most = min(n, most)
     slot = np.full(n, -1, np.int32)
@@ -86,7 +86,8 @@ def _cut(kept, V, sigma, S, at, rows, changes):
 
 
 def merge(pieces: list[Piece], place: np.ndarray) -> tuple[Piece, float]:
-    """The sum of one piece of each shard, and its squared norm. place: memory, all -1."""
+    """The sum of one piece of each shard, and its squared norm. place: memory, all -1 before and
+    after the call."""
     S, most = len(pieces), min(place.size, sum(p.rows.size for p in pieces))
     rows, sums, m = np.empty(most, np.int32), np.empty((most, pieces[0].changes.shape[1])), 0
     for piece in pieces:
@@ -96,7 +97,8 @@ def merge(pieces: list[Piece], place: np.ndarray) -> tuple[Piece, float]:
 
 @kernel
 def _merge(place, S, rows, changes, sum_rows, sums, m):
-    """Add a piece to the first m of sums; row r stands at place[r // S]. The new m is returned."""
+    """Add a piece to the first m of sums, and return the new m. place[r // S]: where row r stands
+    among the sums, -1 if it has none yet."""
     for c in range(rows.size):
         r = rows[c]
         p = place[r // S]
@@ -117,7 +119,7 @@ def _merge(place, S, rows, changes, sum_rows, sums, m):
 
 @kernel
 def _square(place, S, rows, sums):
-    """|sums|^2; the places are free again."""
+    """|sums|^2; sets the places of all rows back to -1."""
     total = 0.0
     for m in range(rows.size):
         place[rows[m] // S] = -1
@@ -129,7 +131,8 @@ def _square(place, S, rows, sums):
 
 @kernel
 def add_rows(kept, V, t, rows, changes):
-    """W + t times a piece into V, where V may have changed the rows that are kept."""
+    """Set the rows of a piece to W + t times their changes; a row that V has changed is kept, and
+    its old value is that of W."""
     for m in range(rows.size):
         r = rows[m]
         row, by = V[r], changes[m]
@@ -144,7 +147,7 @@ def add_rows(kept, V, t, rows, changes):
 
 @kernel
 def forget(kept):
-    """Nothing is kept any more."""
+    """Empty `kept`."""
     for m in range(kept.length[0]):
         kept.slot[kept.rows[m]] = -1
     kept.length[0] = 0

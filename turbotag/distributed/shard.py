@@ -15,7 +15,7 @@ from turbotag.optim.sampling import Sampler, draw, update
 from turbotag.optim.sdca import block_update, is_gap
 from turbotag.structures.verbs import add, gold, oracle, reward, rows_of
 
-ROUNDS = 16  # of an epoch
+ROUNDS = 16  # rounds in an epoch
 
 
 class Duals(NamedTuple):
@@ -49,8 +49,8 @@ class Report:
 
 
 class Shard:
-    """own: the numbers of its instances in `data`; n: the number of instances of all shards; duals:
-    the arrays that it writes to, which shards of one process may share."""
+    """The worker of some instances. own: their numbers in `data`; n: the number of instances of all
+    shards; duals: the arrays that the shard writes to, which shards of one process may share."""
 
     def __init__(
         self,
@@ -65,30 +65,31 @@ class Shard:
     ):
         self.data, self.own, self.n, self.lam = data, own, n, lam
         self.V, self.sampler, self.duals, self.S = W.copy(), sampler, duals, S
-        self.steps = -(-own.size // ROUNDS)  # of a round
+        self.steps = -(-own.size // ROUNDS)  # in a round
         sizes = np.sort(np.diff(data.parts)[own])[::-1]
         room = int(sizes[: self.steps].sum())
         self.before = Blocks(np.empty(self.steps, np.int64), np.empty(room), np.empty(self.steps))
-        self.mine = np.full(own.size, -1, np.int64)  # where a block of the round stands in before
+        # -1 but for blocks of the round: where a block stands in `before`, at the end its instance
+        self.mine = np.full(own.size, -1, np.int64)
         counts = np.sort([_row_count(data, int(i)) for i in own])[::-1]
         self.kept = changes.nothing_kept(W.shape, int(counts[: self.steps].sum()))
         self.place = np.full(-(-W.shape[0] // S), -1, np.int64)
         self.touched = 0
 
     def start(self) -> None:
-        """The dual variables at the gold answers."""
+        """Put the dual variables at the gold answers."""
         _start(self.data, self.own, *self.duals)
         self.sampler.fill(self.duals.gaps[self.own])
 
     def begin_epoch(self, seed: int, fresh: bool) -> None:
-        """Draw the random numbers of the epoch. fresh: every instance is visited once."""
+        """Draw the random numbers of the epoch. fresh: whether every instance is visited once."""
         rng, m = np.random.default_rng(seed), self.own.size
         self.draws = rng.random((m, 2))
         self.first = rng.permutation(m) if fresh else np.zeros(0, np.int64)
 
     def round(self, number: int, sigma: float) -> tuple[Report, list[Piece]]:
         """Make the steps of one of ROUNDS rounds of the epoch, against the weights plus sigma times
-        its own change. The change is given in pieces, one for each shard that merges."""
+        the shard's own change. Returns a report, and the change in pieces, one for each shard."""
         at = slice(number * self.steps, (number + 1) * self.steps)
         i, gap, value, self.touched, gain = _round(
             self.data,
@@ -110,8 +111,8 @@ class Shard:
         return changes.merge(pieces, self.place)
 
     def settle(self, t: float, merged: list[Piece]) -> None:
-        """Take the share t of the change: of the blocks of the round, and of the weights by the
-        sums of all shards."""
+        """Take the share t of the round's change of blocks and weights. merged: the sums of the
+        changes of all shards."""
         _retreat(self.data, t, self.touched, self.duals, self.before, self.mine)
         for piece in merged:
             changes.add_rows(self.kept, self.V, t, *piece)
@@ -158,7 +159,7 @@ def _start(data, own, mu, h, gaps):
 
 @kernel
 def _round(data, own, scale, first, draws, weights, duals, V, kept, before, mine):
-    """((instance, block gap, value) of the last step, number of blocks, gain).
+    """(instance, block gap and value of the last step, number of blocks, gain as in Report).
 
     The subproblem of a shard (Ma et al. 2015, equation 9) is the dual with own changes of the
     weights counted sigma times: SDCA on it is SDCA with lambda n / sigma in place of lambda n.
@@ -193,8 +194,8 @@ def _round(data, own, scale, first, draws, weights, duals, V, kept, before, mine
 
 @kernel
 def _retreat(data, t, touched, duals, before, mine):
-    """mu <- (1-t) old + t mu, and h, for the blocks of a round. Entropy is concave: h stays a lower
-    bound."""
+    """mu <- (1-t) old + t mu, and the same for h, in the blocks of a round. Entropy is concave, so
+    h stays a lower bound."""
     at = 0
     for b in range(touched):
         local = before.own[b]

@@ -32,7 +32,7 @@ from turbotag.optim.problem import Problem
 from turbotag.optim.sampling import Sampler
 from turbotag.optim.sdca import SDCA
 
-FOLLOW = 0.2  # share by which sigma' follows what is measured
+FOLLOW = 0.2  # share of the way to the measured r that sigma' goes in a round
 
 
 class ShardedSDCA(DualOptimizer):
@@ -71,7 +71,7 @@ class ShardedSDCA(DualOptimizer):
         self.trees = [shard.sampler.tree for shard in parts]
         self.engine: Engine = engine(parts) if engine else Threads(parts, min(threads, S))
         self._all("start")
-        self.W = parts[0].V  # equal to that of all shards but within a round
+        self.W = parts[0].V  # equal to V of every other shard, except within a round
         self.sigma = np.array([np.sqrt(S)])
         self.dual: float = 0.0
         self.rises: list[float] = []  # of the dual, in each round of the last epoch
@@ -113,7 +113,7 @@ class ShardedSDCA(DualOptimizer):
 
     def _check(self, i: int, gap: float, value: float) -> None:
         if value == -np.inf:
-            self.problem.oracle(i, self.W)  # which knows the reason
+            self.problem.oracle(i, self.W)  # raises an error that tells the reason
         check_gap(gap, value)
 
     def gap_estimate(self) -> float:
