@@ -103,7 +103,7 @@ def test_vectors(folder):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a 1 2\nb 1\n", "v, line 2: 1 numbers, 2 before"),
+        ("a 1 2\nb 1\n", "v, line 2: expected 2 numbers as on the lines before, found 1"),
         ("a 1 2\nb 1 x\n", "v, line 2: expected a word and its numbers"),
         ("a 1 nan\n", "v, line 1: expected a word"),
         ("a\n", "v, line 1: expected a word"),
@@ -125,7 +125,7 @@ def test_what_cannot_be_clustered(tmp_path, folder, capsys):
     for wrong in ({"classes": 0}, {"classes": 10**6}, {"min_count": 0}, {"threads": 0}):
         with pytest.raises(UsageError, match="it must"):
             cluster_text([raw], str(tmp_path / "o"), ClusterOptions(**wrong))
-    with pytest.raises(DataError, match="no word is there 100000 times"):
+    with pytest.raises(DataError, match="no word occurs 100000 times"):
         cluster_text([raw], str(tmp_path / "o"), ClusterOptions(min_count=100_000))
     with pytest.raises(DataError):
         cluster_text([str(empty)], str(tmp_path / "o"), ClusterOptions())

@@ -26,13 +26,17 @@ from numba import njit
 BATCH = 64  # words between two rounds of moves
 FIXED = 2  # the boundary of sentences and all rare words: words 0 and 1, in classes of their own
 TABLE = 1 << 18  # g of smaller numbers is looked up
-LEAST_GAIN = 1e-7  # of a move: less may be rounding
+LEAST_GAIN = 1e-7  # by which F must rise in a move: a smaller gain may be rounding
 
 
 @dataclass(frozen=True)
 class Bigrams:
-    """The neighbouring words of a text. Those before word w are before[starts[w]:starts[w+1]], with
-    their counts, and likewise those after it; w itself is in neither list but in `twice`."""
+    """The neighbouring words of a text.
+
+    before, after: (starts, words, counts); the words before word w are words[starts[w]:starts[w+1]]
+    of `before`, each with its count, and likewise those after it. A word that stands beside itself
+    is not in these lists; twice: (words,) counts how often it does.
+    """
 
     before: tuple[np.ndarray, np.ndarray, np.ndarray]
     after: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -217,7 +221,8 @@ def _best_classes(batch, arrays, classes, N, Nt, rows, columns, g):
 
 @njit(cache=True, nogil=True)
 def _move(batch, wanted, arrays, classes, N, Nt, rows, columns, g):
-    """Move words to the classes that they want, one after the other, if F rises; how many moved."""
+    """Move words to the classes in `wanted`, one after the other, if F rises; return how many words
+    moved."""
     left_starts, left_words, left_counts, right_starts, right_words, right_counts, twice = arrays
     C, moved = N.shape[0], 0
     gains = np.empty(C)

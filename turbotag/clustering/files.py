@@ -76,8 +76,8 @@ class Text:
 class ClusterOptions:
     """How the words of a text are clustered: into how many classes, and in how many passes at most
     (exchange.py). format: of the files, None if their content tells; lower: whether words are taken
-    in lower case; min_count: words seen less often are left out; threads: how many compute; they do
-    not change the result."""
+    in lower case; min_count: words seen less often are left out; threads: how many threads compute,
+    which does not change the result."""
 
     classes: int = CLASSES
     format: str | None = None
@@ -110,7 +110,7 @@ def cluster_text(
     n = len(found.words)
     echo(f"{found.n_tokens} words of text, {n} different ones seen {min_count} times or more")
     if not n:
-        raise DataError(f"no word is there {min_count} times: lower --min-count", files[0])
+        raise DataError(f"no word occurs {min_count} times: lower --min-count", files[0])
     exchange = Exchange(
         bigrams(found.tokens, n + FIXED), min(int(MORE * classes), n), options.threads
     )
@@ -161,7 +161,8 @@ def read_vectors(path: str) -> tuple[list[str], np.ndarray]:
             if not known or "\t" in known or not row.size or not np.isfinite(row).all():
                 raise DataError("expected a word and its numbers", name, number)
             if rows and row.size != rows[0].size:
-                raise DataError(f"{row.size} numbers, {rows[0].size} before", name, number)
+                told = f"expected {rows[0].size} numbers as on the lines before, found {row.size}"
+                raise DataError(told, name, number)
             if known not in seen:
                 seen.add(known)
                 words.append(known)

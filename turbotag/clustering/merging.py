@@ -1,4 +1,4 @@
-"""A binary tree over word classes: the two whose union costs the least of F are merged, again and
+"""A binary tree over word classes: the two classes whose union lowers F least are merged, again and
 again (Brown et al. 1992). The way from the root to a class is its path of 0 and 1.
 
 Merging i and j into one row and column of N changes F (exchange.py) by
@@ -26,11 +26,13 @@ def merges(N: np.ndarray) -> np.ndarray:
 
 
 def merged(classes: np.ndarray, N: np.ndarray, n_classes: int) -> np.ndarray:
-    """(words,) int32: n_classes classes beside the fixed ones, merged from the given ones.
+    """(words,) int32: the classes of the words after merging the given classes, until n_classes are
+    left beside the fixed ones.
 
     Exchange alone often ends with one class where there should be two, and two where there should
-    be one. It helps to start with more classes than asked for, merge them, and exchange again: of
-    twenty texts with planted classes, the classes of all are then found, instead of twelve.
+    be one. It helps to start with more classes than asked for, merge them, and exchange again: on
+    twenty texts with planted classes, this finds the classes of all twenty, exchange alone those of
+    twelve.
     """
     now = np.arange(N.shape[0])
     for i, j in merges(N)[: N.shape[0] - FIXED - n_classes].tolist():
@@ -106,7 +108,7 @@ def _merge(N, g):
         out[step] = u, v
         right, left = (N[u].copy(), N[v].copy()), (Nt[u].copy(), Nt[v].copy())
         alive[v] = False
-        for i in range(FIXED, C):  # the terms of u and v go, that of their union comes
+        for i in range(FIXED, C):  # replace the terms of u and v by the term of their union
             if not alive[i] or i == u:
                 continue
             for side in (right, left):
