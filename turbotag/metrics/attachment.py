@@ -4,12 +4,12 @@ conllx   The CoNLL-X script (eval.pl, or eval07.pl with -p): a word is not count
          one or more characters of the Unicode category P, nothing else. Symbols (`$`, `+`, `=`)
          are not punctuation and count; `_` is, so a missing form is not counted. Labels are
          compared whole.
-conll18  conll18_ud_eval.py on the same words: all of them count, so its precision, recall and F1
-         are one number; labels are compared up to the first ':'.
+conll18  conll18_ud_eval.py on the same words: all words count, so that precision, recall and F1 are
+         one number; labels are compared up to the first ':'.
 nopunct  As conll18, but words with UPOS PUNCT in the gold file are not counted.
 
-In all of them it is the modifier that decides whether an arc counts, and that by the gold file:
-a wrong head does not change the number of words, and a word attached to punctuation counts.
+In all conventions the modifier decides whether an arc counts, as the gold file has it: a wrong head
+does not change the number of words, and a word attached to punctuation counts.
 Sentences without a counted word do not count. The scripts have no exact match or root accuracy;
 here a sentence matches if its counted words do, and its root is right if the counted words with
 head 0 are the same, however many. Whether an arc is non-projective is told from the whole tree.
@@ -36,7 +36,8 @@ LENGTHS = {"root": 0, "1": 1, "2": 2, "3-6": 3, "7-10": 7, "11+": 11}  # the lea
 
 @dataclass
 class Attachment:
-    """Words whose head is right, and whose head and label are (None without labels)."""
+    """Numbers of words: all, those with the right head, and those with the right head and label
+    (None without labels)."""
 
     tokens: int
     right_heads: int
@@ -58,8 +59,8 @@ class Attachment:
 class ConventionScore(Attachment):
     """Everything that is counted by one convention.
 
-    types: labels, an item being right if head and label are; lengths: arcs by the distance of
-    word and gold head, those of the root apart.
+    types: counts by label, where an arc is right if its head and its label are; lengths: arcs by
+    the distance of word and gold head, those of the root apart.
     """
 
     convention: str

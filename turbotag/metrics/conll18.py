@@ -108,7 +108,7 @@ class Conll18Score:
 
     @property
     def measure(self) -> str:
-        """LAS, or without trees the last of what there is."""
+        """LAS or, without trees, the last of the scores."""
         return "LAS" if "LAS" in self.scores else list(self.scores)[-1]
 
     @property
@@ -128,8 +128,8 @@ class Conll18Score:
 class Treebank:
     """What is compared of one file.
 
-    cuts: (tokens + 1,) where tokens begin among the characters; sentences: the same of sentences;
-    token: (words,) that a word belongs to.
+    cuts: (tokens + 1,) where tokens begin among the characters; sentences: the same for sentences;
+    token: (words,) the number of the token that each word belongs to.
     """
 
     def __init__(self, block: Block):
@@ -175,7 +175,7 @@ class Treebank:
 
 
 def score_treebanks(gold: Treebank, predicted: Treebank) -> Conll18Score:
-    """Compare two files of the same text, DataError if it is not the same."""
+    """Compare two files of the same text; DataError if their texts differ."""
     check_characters(gold, predicted)
     compared = _Comparison(gold, predicted)
     scores, missing = {}, []
@@ -188,8 +188,8 @@ def score_treebanks(gold: Treebank, predicted: Treebank) -> Conll18Score:
 
 
 def _comparable(columns: tuple[Conll, ...], gold: Treebank, predicted: Treebank) -> bool:
-    """Whether both files fill these columns; or neither does, which is no difference as long as
-    there is another column to compare, and heads and relations are given."""
+    """Whether a score that reads these columns can be computed: each column is filled in both files
+    or in neither, at least one is filled, and so are heads and relations, if among them."""
     ours, theirs = ([t.filled(column) for column in columns] for t in (gold, predicted))
     trees = [filled for column, filled in zip(columns, ours, strict=True) if column in TREE]
     return ours == theirs and all(trees) and (any(ours) or not columns)
@@ -354,8 +354,8 @@ class _Words:
         self.n = treebank.n_words
 
     def beyond(self, i: int, end: int) -> bool:
-        """Whether word i is not in a stretch of text with this end: it sticks out or is behind it,
-        or if it is of a multiword token, which never sticks out, it is behind it."""
+        """Whether word i is outside a stretch of text that ends at `end`: it ends behind that. A
+        multiword token, which a stretch never cuts, is outside if it begins there or behind."""
         if i >= self.n:
             return True
         return self.start[i] >= end if self.multiword[i] else self.end[i] > end
@@ -381,9 +381,9 @@ def align(gold: Treebank, predicted: Treebank) -> list[tuple[int, int]]:
 
 
 def _stretch(ours: _Words, theirs: _Words, g: int, p: int) -> tuple[int, int, int, int]:
-    """The words g to the third number, and p to the fourth, both exclusive, of the smallest stretch
-    of text with the multiword token at g or p that cuts no other. A word that begins before that
-    token is not in it."""
+    """The smallest stretch of text that has the multiword token at g or p and cuts no other one:
+    (first gold word, first predicted word, gold word behind, predicted word behind). A word that
+    begins before that token is not in the stretch."""
     if ours.multiword[g]:
         end = ours.end[g]
         p += not theirs.multiword[p] and theirs.start[p] < ours.start[g]
@@ -406,8 +406,8 @@ def _common(
 ) -> Iterable[tuple[int, int]]:
     """Pairs of words in a longest common subsequence.
 
-    longest[i][j] = 1 + longest[i+1][j+1] if forms i and j are the same and that is more, and
-                    max(longest[i+1][j], longest[i][j+1]) otherwise
+    longest[i][j] = max(longest[i+1][j], longest[i][j+1], and
+                        1 + longest[i+1][j+1] if forms i and j are the same)
     """
     n, m = len(gold), len(predicted)
     longest = [[0] * (m + 1) for _ in range(n + 1)]

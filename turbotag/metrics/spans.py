@@ -53,8 +53,8 @@ def compare(
 ) -> Compared | None:
     """The spans of two columns of tags; None if the tags are not span tags.
 
-    Strictly, a span counts if all its tags fit the scheme of the gold tags. Predicted tags may be
-    IOBES instead, which its letters tell, or IOB2 where the gold tags are IOBES.
+    With `strict` a span counts only if all its tags fit the scheme of the gold tags. Predicted tags
+    may also be IOBES, which is known by its letters, or IOB2 where the gold tags are IOBES.
     """
     g = schemes.parse(gold.strings)
     p = schemes.parse(predicted.strings, g.types) if g else None
