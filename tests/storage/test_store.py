@@ -56,7 +56,7 @@ def test_zeros_for_half_of_a_file(model):
     data = open(model, "rb").read()
     with open(model, "wb") as f:
         f.write(data[:-20] + bytes(20))
-    with pytest.raises(DataError, match=r"m: is damaged: x are not what was written$"):
+    with pytest.raises(DataError, match=r"m: is damaged: array 'x' is not what was written$"):
         store.load_file(model, "tagger")
 
 

@@ -96,7 +96,10 @@ class Checkpoint:
         header, arrays = store.load_file(self.path, "checkpoint")
         mark, state = header.get("mark"), header.get("state")
         if not isinstance(mark, dict) or mark.keys() != self.mark.keys():
-            raise DataError("is of another training, or of another version", self.path)
+            raise DataError(
+                "is of another training, or of another version; remove it to train from the start",
+                self.path,
+            )
         if mark != self.mark:
             what = difference(mark, self.mark)
             raise DataError(f"was trained {what}; remove it, or train as before", self.path)
@@ -114,9 +117,10 @@ class Progress:
     """The checkpoints of a training. They are removed when its model is written.
 
     A stage has OUTPUT.STAGE.checkpoint. A training of one stage, whose name is empty, has
-    OUTPUT.checkpoint. Without an output nothing is on disk. mark: the fingerprint of its options;
-    seconds: between two states of a stage, or inf for none; resume: whether to go on from
-    checkpoints that exist.
+    OUTPUT.checkpoint. Without an output nothing is put on disk. mark: the options and the content
+    of the files, by which a checkpoint is known to be of the same training; seconds: between two
+    saved states of a stage, or inf to save none; resume: whether to go on from checkpoints that
+    exist.
     """
 
     def __init__(
@@ -128,7 +132,7 @@ class Progress:
         echo: Echo = lambda line: None,
     ):
         self.output, self.mark, self.seconds, self.echo = output, mark, seconds, echo
-        # nothing is put beside /dev/null
+        # a device, such as /dev/null, gets no checkpoints beside it
         self.regular = output is not None and (not Path(output).exists() or Path(output).is_file())
         self.resume = resume and self.regular
         self.stages: dict[str, Checkpoint] = {}
@@ -187,8 +191,9 @@ class Progress:
         return found is not None and found[1] == OVER
 
     def settle(self, note: str) -> None:
-        """The model is written: end here if a signal waits for that. note: says so, also if a
-        signal comes later. Nothing is said of a model that is only a step to another one."""
+        """Called when the model is written: end here if a signal waits for that. note: the line
+        that tells so, now or when a signal comes later. A model that is only a step to another one
+        has no checkpoints, and nothing is told."""
         if self.saves:
             pending.settle(note)
 
@@ -202,8 +207,8 @@ class Progress:
 class Stage:
     """One run of an optimizer, as its training logs and saves it.
 
-    more: other stages follow that save nothing of this one, so its last state is saved; brief:
-    whether the log leaves it out.
+    more: whether other stages follow, which do not save what this one gave, so that its last state
+    is saved; brief: whether the log leaves out its lines.
     """
 
     progress: Progress

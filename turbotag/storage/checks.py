@@ -27,8 +27,8 @@ def fitting(path: str) -> Iterator[None]:
 
 
 def expect(entries: Entries, name: str, dtypes: str, shape: tuple[int | None, ...]) -> int:
-    """The first dimension of an array, which must have one of the dtypes and this shape, where
-    None is any number."""
+    """The first dimension of an array; ValueError unless the array has one of the dtypes and this
+    shape, in which None is any number."""
     if name not in entries:
         raise ValueError(f"it has no array {name!r}")
     found = entries[name]
@@ -37,9 +37,8 @@ def expect(entries: Entries, name: str, dtypes: str, shape: tuple[int | None, ..
     )
     if not fits or found.dtype.name not in dtypes.split():
         sizes = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(
-            f"{name} are {found.shape} {found.dtype}, expected ({sizes}) {dtypes.replace(' ', '/')}"
-        )
+        told = f"array {name!r} is {found.shape} {found.dtype}"
+        raise ValueError(f"{told}, expected ({sizes}) {dtypes.replace(' ', '/')}")
     return found.shape[0]
 
 
@@ -127,4 +126,4 @@ def check_names(names: list[str], what: str) -> None:
         raise ValueError(f"{what} are not distinct")
     for name in names:
         if not name or any(c in name for c in "\t\n\0"):
-            raise ValueError(f"{what} have {name!r:.60}")
+            raise ValueError(f"{what} have {name!r:.60}, which no column can hold")

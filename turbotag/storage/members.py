@@ -1,4 +1,4 @@
-"""Files that hold several models, the stages of a pipeline. One of them has a path of its own:
+"""Files that hold several models, the stages of a pipeline. A stage has a path of its own:
 en.model/ner is the stage ner of the pipeline in en.model."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEADER = {
 
 
 def split(path: str) -> tuple[str, str]:
-    """(file, stage): of the path of a stage, or the path of a file and "" ."""
+    """(file, stage) of the path of a stage; the path of a file gives (path, "")."""
     given = Path(path)
     if not given.exists() and given.parent.is_file():
         return str(given.parent), given.name
@@ -39,7 +39,8 @@ def check_header(header: dict[str, Any]) -> None:
 
 
 def places(name: str, shared: dict[str, str], stored: Iterable[str]) -> dict[str, str]:
-    """Where the arrays of a stage are stored, by their own names."""
+    """The name in the file of each array of a stage, by its name in the stage. shared: arrays that
+    are stored under the name of another; stored: the names in the file."""
     begin, known = f"{name}/", set(stored)
     own = {place[len(begin) :]: place for place in stored if place.startswith(begin)}
     others = {p[len(begin) :]: at for p, at in shared.items() if p.startswith(begin)}
@@ -49,16 +50,16 @@ def places(name: str, shared: dict[str, str], stored: Iterable[str]) -> dict[str
 def stage(
     name: str, header: dict[str, Any], stored: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """(header, with its kind; where its arrays are, by their names) of a stage, given the header of
-    a file and the names of its arrays; ValueError if it has no such stage."""
+    """(header of a stage, with its kind; the names of its arrays as in `places`), given the header
+    of a file and the names of its arrays; ValueError if the file has no such stage."""
     if header["kind"] != KIND:
-        raise ValueError(f"it is a {header['kind']}, which has no stages")
+        raise ValueError(f"the file is a {header['kind']}, which has no stages")
     check_header(header)
     found = {each["name"]: each for each in header["stages"]}
     if name not in found:
         raise ValueError(
-            f"it has no stage {name!r:.60}{did_you_mean(name, found)}: its stages are "
-            f"{', '.join(found)}"
+            f"the file has no stage {name!r:.60}: its stages are {', '.join(found)}"
+            f"{did_you_mean(name, found)}"
         )
     own = found[name]
     return own["header"] | {"kind": own["kind"]}, places(name, header["shared"], stored)

@@ -246,12 +246,12 @@ def _json(header: dict[str, Any]) -> bytes:
 def load_file(
     path: str, kind: str | None, skip: tuple[str, ...] = (), wanted: Wanted | None = None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read one; a damaged, foreign or newer file is refused in one sentence.
+    """Read a model or a checkpoint; a damaged, foreign or newer file is refused in one sentence.
 
-    kind None takes any. `wanted` is asked, before an array is read, which of them are; it raises
-    ValueError if the header or the arrays' shapes are not as they should be. Otherwise all are
-    read but those whose names begin with one of `skip`. The path may be that of a stage
-    (storage/members).
+    kind: what the file must be, None for anything. wanted: tells, before any array is read, which
+    arrays to read; it raises ValueError if the header or the shapes of the arrays are not as they
+    should be. Without it all arrays are read, except those whose names begin with one of `skip`.
+    The path may be that of a stage (storage/members).
     """
     file, stage = members.split(path)
     if Path(file).is_dir():
@@ -273,7 +273,7 @@ def load_file(
                 _check(read, head.entries, head.sums, path)
                 arrays = {n: thin.whole(place[n], read, head.widths) for n in names}
             f.seek(0, os.SEEK_END)
-            f.readinto(bytearray(1))  # at the end, tells whether the file was changed
+            f.readinto(bytearray(1))  # at the end of a file, Steady tells whether it was changed
     except FileNotFoundError:
         raise DataError("no such file", path) from None
     except OSError as e:
@@ -283,9 +283,10 @@ def load_file(
 
 @dataclass(frozen=True)
 class _Head:
-    """What a file says before its arrays. header: of the model; entries: the arrays of the file,
-    and sums their checksums, None in version 1; whole: with matrices in place of their parts, of
-    which widths tells; place: which of them the model's arrays are, by their names."""
+    """What a file says before its arrays. header: of the model; entries: the arrays of the file;
+    sums: their checksums, None in version 1; whole: entries, with matrices in place of their parts
+    (storage/thin); widths: the columns of these matrices; place: for each array of the model, its
+    name in `whole`."""
 
     header: dict[str, Any]
     sums: dict[str, Any] | None
@@ -331,7 +332,7 @@ def _check(
     wrong = sums.keys() ^ entries.keys()
     wrong |= {name for name, array in arrays.items() if sums.get(name) != zlib.crc32(array.data)}
     if wrong:
-        raise DataError(f"is damaged: {min(wrong)} are not what was written", path)
+        raise DataError(f"is damaged: array {min(wrong)!r} is not what was written", path)
 
 
 def kind(path: str) -> str:
@@ -341,13 +342,13 @@ def kind(path: str) -> str:
 
 
 def stages(path: str) -> list[str]:
-    """The names of the models that a pipeline's file holds; none of a file of one model."""
+    """The names of the models in the file of a pipeline; an empty list for a file of one model."""
     header, _ = load_file(path, None, ("",))
     return [stage["name"] for stage in header["stages"]] if header["kind"] == members.KIND else []
 
 
 def size(path: str) -> int:
-    """How many bytes a file has, or the arrays of a stage in one with those that it shares."""
+    """The bytes of a file; for a stage, the bytes of its arrays, with those that it shares."""
     file, stage = members.split(path)
     with Steady(file) as f:
         head = _read_head(f, path, stage)

@@ -1,7 +1,7 @@
-"""Matrices of small numbers that are mostly 0, stored by what is not: two bytes a number.
+"""Matrices of eight-bit numbers, mostly 0: only the others are stored, in two bytes each.
 
-Weights of eight bits, of which a row has few that are not 0, take a third of their room in a file
-in this way. In memory they are matrices.
+Weights of eight bits, of which few in a row are not 0, take a third of their room in a file in this
+way. In memory they are whole matrices.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from turbotag.storage.tensors import Entries, Entry
 
 MOST_COLUMNS = 1 << 8
-# Arrays in the place of one: how many numbers each row has, their columns, and they themselves.
+# The parts that a matrix is stored in: how many numbers each row has, their columns, the numbers.
 PARTS = ("counts", "columns", "values")
 Arrays = dict[str, np.ndarray]
 
@@ -23,8 +23,8 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def thinned(arrays: Arrays) -> tuple[Arrays, dict[str, int]]:
-    """(arrays, with those that get smaller in this way in parts; how many columns each of them
-    has, by name)."""
+    """(arrays, where parts replace each matrix that gets smaller by that; the number of columns of
+    each such matrix, by name)."""
     out: Arrays = {}
     widths: dict[str, int] = {}
     for name, array in arrays.items():
@@ -38,7 +38,7 @@ def thinned(arrays: Arrays) -> tuple[Arrays, dict[str, int]]:
 
 
 def _parts(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The parts of a matrix; None if they are not smaller than it."""
+    """The parts of a matrix; None if they are not smaller than the matrix."""
     if array.dtype != np.int8 or array.ndim != 2 or array.shape[1] >= MOST_COLUMNS:
         return None
     kept = array != 0
@@ -50,7 +50,8 @@ def _parts(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | Non
 
 
 def whole_entries(entries: Entries, widths: dict[str, Any]) -> Entries:
-    """What a file holds, with matrices in place of their parts; ValueError if they do not fit."""
+    """The entries of a file, with matrices in place of their parts; ValueError if the parts of a
+    matrix do not fit together."""
     out = dict(entries)
     for name, width in widths.items():
         if type(width) is not int or not 0 < width < MOST_COLUMNS or name in entries:
@@ -69,7 +70,7 @@ def stored_names(name: str, widths: dict[str, int]) -> tuple[str, ...]:
 
 
 def whole(name: str, arrays: Arrays, widths: dict[str, int]) -> np.ndarray:
-    """An array from what was stored of it; ValueError if it is damaged."""
+    """An array from the arrays that it was stored in; ValueError if they do not fit together."""
     if name not in widths:
         return arrays[name]
     counts, columns, values = (arrays[part] for part in _names(name))
