@@ -124,7 +124,7 @@ def test_files_and_folders(tmp_path):
     ("arguments", "message"),
     [
         (["a.txt", "b.txt"], "need --output-dir"),
-        (["--output-dir", "out"], "--output-dir needs names of files"),
+        (["--output-dir", "out"], "--output-dir needs FILEs, not standard input"),
         (["a.txt", "--output-dir", "out", "-o", "x"], "goes with neither --output nor --draw"),
         (["a.txt", "more/a.txt", "--output-dir", "out"], "would both be written to out/a.conllu"),
         (["a.conllu", "--output-dir", "."], "would write a.conllu over itself"),

@@ -406,7 +406,7 @@ def test_bad_second_order_usage(tmp_path):
         (done,) = run_all([*parts, *options.split()])
         one_sentence(done, 2, words)
     unknown, other = run_all([*parse, "--parts", "cs,xx"], [*parts, "--entropy", "tree"])
-    one_sentence(unknown, 2, "parts are cs, gp, as, not 'xx'")
+    one_sentence(unknown, 2, "--parts takes some of cs, gp, as, not 'xx'")
     assert other.returncode == 2
     ner = ["train", "--task", "ner", "--train", str(DEMO / "train.iob2"), "-o", tmp_path / "out"]
     (done,) = run_all([*ner, "--parts", "cs"])

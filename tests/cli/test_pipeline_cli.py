@@ -252,7 +252,7 @@ def test_a_page_that_cannot_be_drawn_leaves_nothing(tmp_path):
 
 def test_columns_are_not_drawn_and_nothing_is_written(tmp_path):
     done = run("predict", "en-upos", "--draw", tmp_path / "page.html", stdin="in\nOslo\n")
-    one_sentence(done, 1, "<stdin>", "drawn are CoNLL-U and CoNLL-X")
+    one_sentence(done, 1, "<stdin>", "cannot be drawn: it is neither CoNLL-U nor CoNLL-X")
     assert done.stdout == ""
 
 

@@ -211,7 +211,7 @@ def test_label_costs_count_where_labels_are_many():
     assert len(usual.model.labels) == 112
     weights = [t.model.weights[:, t.model.labels.index("B")].sum() for t in (usual, costly)]
     assert weights[1] > weights[0]
-    with pytest.raises(UsageError, match="label-cost is for models without --candidates"):
+    with pytest.raises(UsageError, match="label-cost does not go with --candidates"):
         turbotag.Tagger("pos", label_cost={"B": 5.0}, candidates=10)
 
 

@@ -749,7 +749,7 @@ def test_supertags_with_predicted_tags_parts_and_few_sentences(folder, small, sh
 def test_templates_read_supertags_only_if_there_are_any(folder, small):
     own = folder / "own.txt"
     own.write_text("h:super m:super dist\nm:upos dir\n")
-    with pytest.raises(UsageError, match="reads supertags: --supertags 5"):
+    with pytest.raises(UsageError, match="reads supertags: add --supertags 5"):
         fit(folder, "x", train=small, template=str(own))
     model = fit(folder, "own", train=small, template=str(own), supertags=2, epochs=2)[0]
     assert model.header["templates"]["arc"] == own.read_text()
@@ -1150,7 +1150,7 @@ BETHE = {"parts": CS, "entropy": "bethe"}
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"parts": ("xx",)}, "parts are cs, gp, as, not 'xx'"),
+        ({"parts": ("xx",)}, "--parts takes some of cs, gp, as, not 'xx'"),
         ({"parts": CS, "decoder": "projective"}, "sums over all trees"),
         ({"parts": CS, "prune": False}, "prune"),
         (
@@ -1158,7 +1158,7 @@ BETHE = {"parts": CS, "entropy": "bethe"}
             "sdca, dca, sgd; lbfgs needs the exact",
         ),
         ({"parts": CS, "algorithm": "mira", "loss": "svm"}, "mira needs the exact log Z"),
-        ({"parts": CS, "entropy": "tree"}, "entropy is one of convex, bethe"),
+        ({"parts": CS, "entropy": "tree"}, "entropy is 'tree': it must be one of convex, bethe"),
         ({**BETHE, "loss": "svm"}, "--entropy bethe needs a loss with finite beta"),
         ({**BETHE, "algorithm": "sdca"}, "bethe is trained by dca, sgd; sdca needs"),
         ({"parts": CS, "rounds": 0}, "rounds is 0: it must be 1 to 10000"),

@@ -535,5 +535,5 @@ def test_the_best_epoch_on_dev_is_kept_unless_told_otherwise(tmp_path, monkeypat
     last, _ = train(replace(options, fit=replace(options.fit, epochs=4, keep="last")), path)
     assert last.header["kept_epoch"] == 4
     assert last.weights.tobytes() != kept.weights.tobytes()
-    with pytest.raises(UsageError, match="keep is one of best, last"):
+    with pytest.raises(UsageError, match="keep is 'first': it must be one of best, last"):
         train(replace(options, fit=replace(options.fit, keep="first")), path)

@@ -515,7 +515,7 @@ def test_command_in_a_pipe():
         (["--ascii", "-o", "a.svg"], "either -o FILE or --ascii"),
         (["-o", "a.png"], ".html or .svg, not 'a.png'"),
         (["--ascii", "--sentences", "3-1"], "a list such as 1-5,8, not '3-1'"),
-        (["--ascii", "--sentences", "1-9,2"], "--sentences 1-9,2, but"),
+        (["--ascii", "--sentences", "1-9,2"], "--sentences is 1-9,2, but"),
     ],
 )
 def test_bad_usage(file, arguments, message, capsys):

@@ -145,7 +145,7 @@ def test_what_cannot_be_learned_is_refused(text, given, words):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"stages": ("tags",)}, "stages are tokenize, upos"),
+        ({"stages": ("tags",)}, "unknown stage 'tags': it is one of tokenize, upos"),
         ({"ner_dev": "x"}, "--ner-dev needs --ner"),
         ({"jackknife": 1}, "2 folds or more"),
         ({"heads": 0}, "heads is 0"),

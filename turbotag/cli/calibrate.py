@@ -45,7 +45,7 @@ def command(
     layout = Layout(format, names(columns), target)
     loaded = load_model(find(model), names=True)
     if isinstance(loaded, Tokenizer):
-        raise click.UsageError(f"{model} is a tokenizer: calibrated are tags and trees")
+        raise click.UsageError(f"{model} is a tokenizer: only taggers and parsers are calibrated")
     name = Path(display_name(gold)).name
     loaded.set_calibration(calibrated(loaded, gold, layout, name, say))
     loaded.save(output)

@@ -18,7 +18,7 @@ from turbotag.cli.common import announce_compilation, format_option, say
 @click.option(
     "--sentences",
     metavar="LIST",
-    help="Draw only these, e.g. 1-5,8; by default all, or the first in an .svg.",
+    help="Draw only these sentences, e.g. 1-5,8; by default all, or the first in an .svg.",
 )
 @format_option
 def command(
@@ -58,7 +58,7 @@ def command(
     n = len(drawings)
     if ranges:
         if max(b for _, b in ranges) > n:
-            raise click.UsageError(f"--sentences {sentences}, but {file} has {n}")
+            raise click.UsageError(f"--sentences is {sentences}, but {file} has {n} sentences")
         drawings = [d for d in drawings if any(a <= d.number <= b for a, b in ranges)]
     elif kind == ".svg" and n > 1:
         say(f"drawing the first of {n} sentences (--sentences chooses others)")

@@ -30,7 +30,7 @@ class Asked:
         if (self.predicted is None) == (self.model is None):
             raise click.UsageError("give either PREDICTED or --model MODEL")
         if self.raw and (self.model is None or self.task not in (None, "all")):
-            raise click.UsageError("--raw goes with --model, and with no other task than all")
+            raise click.UsageError("--raw goes with --model, and with no --task but all")
 
 
 @click.command("eval")

@@ -85,7 +85,7 @@ def command(asked: Asked) -> None:
     announce_compilation()
     loaded = load(asked.model)
     if isinstance(loaded, Pipeline) and not loaded.models:
-        raise click.UsageError(f"{asked.model} is a tokenizer; explained are tags and trees")
+        raise click.UsageError(f"{asked.model} is a tokenizer: only tags and trees are explained")
     layout = Layout(asked.format, names(asked.columns))
     block, number = find_sentence(
         loaded, asked.file, asked.sentence, layout, lambda line: say(f"warning: {line}")

@@ -30,7 +30,7 @@ COMMANDS = {
     "pipeline": "Put models together into one file.",
     "cluster": "Make word clusters from text or from vectors.",
     "serve": "Serve models: a page, a JSON interface, UDPipe's REST verbs.",
-    "completion": "Print what makes a shell complete commands, options and model names.",
+    "completion": "Print a script by which a shell completes commands, options, model names.",
     "warmup": "Compile ahead of time what a task needs.",
 }
 
@@ -105,7 +105,7 @@ def main(argv: list[str] | None = None) -> None:
             raise
         sys.exit(_explain(e))
     finally:
-        if argv is None:  # what is left to do is Python's own end
+        if argv is None:  # from here on only Python itself ends
             _on_signals(signal.SIG_DFL)
 
 

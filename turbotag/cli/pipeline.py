@@ -24,8 +24,8 @@ def command() -> None:
 def combine(models: tuple[str, ...], output: str) -> None:
     """Put MODELS into one file, in the order in which they are to run.
 
-    A model is a file or a shipped name; the stages of a pipeline among them are all taken. Where
-    two fill the same column, the later one does.
+    A model is a file or a shipped name; of a pipeline all stages are taken. Where two models fill
+    the same column, the later one takes the place of the earlier.
 
     \b
     turbotag pipeline combine tok.model tags.model parse.model -o own.model

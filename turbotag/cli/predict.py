@@ -86,7 +86,7 @@ class Asked:
     show_default=True,
     help="viterbi gives the most probable answer, posterior the one with the fewest expected "
     "errors. A parser with second-order parts has posterior, and map: the tree with the "
-    "largest score by dual decomposition; it is reported how often that is proven.",
+    "largest score, by dual decomposition; stderr tells how often that is proven.",
 )
 @click.option(
     "--marginals",
@@ -179,7 +179,7 @@ def _jobs(
             raise DataError("is a directory, which needs --output-dir FOLDER", place)
         return [(files[0] if files else "-", output)]
     if not files or "-" in files:
-        raise click.UsageError("--output-dir needs names of files")
+        raise click.UsageError("--output-dir needs FILEs, not standard input")
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise click.UsageError(f"--output-dir needs a folder, and {folder} is a file")
     jobs: dict[str, str] = {}
@@ -256,7 +256,7 @@ class Tee(io.BytesIO):
         from turbotag.errors import DataError
 
         if not self.tell() and not is_blank(data) and not looks_conll(data):
-            raise DataError("is neither: drawn are CoNLL-U and CoNLL-X", self.name)
+            raise DataError("cannot be drawn: it is neither CoNLL-U nor CoNLL-X", self.name)
         super().write(data)
         return self.out.write(data)
 

@@ -92,8 +92,8 @@ class _Train(click.Command):
     "--label-cost",
     multiple=True,
     metavar="LABEL=COST",
-    help="The cost of a mistake where this label is right; other labels have 1. B-ORG=3 is for "
-    "one tag, ORG=3 for all tags of a type. The cost is part of the loss, which is then "
+    help="The cost of a mistake on a word whose right label is this one, in place of 1. B-ORG=3 is "
+    "for one tag, ORG=3 for all tags of a type. The cost is part of the loss, which is then "
     "softmax-margin. Repeatable.",
 )
 @click.option(
@@ -219,7 +219,7 @@ class _Train(click.Command):
     help="parse: what a projective decoder does with non-projective sentences: lift the arcs "
     "that cross (Nivre and Nilsson 2005), or skip the sentences [lift].",
 )
-@click.option("--no-labels", is_flag=True, help="parse: heads only.")
+@click.option("--no-labels", is_flag=True, help="parse: find heads only, no labels of arcs.")
 @click.option(
     "--no-prune",
     is_flag=True,
@@ -290,8 +290,8 @@ class _Train(click.Command):
     type=int,
     metavar="K",
     help="parse: first guess the label of each word and the side of its head, by K folds in "
-    "training, and let arcs and labels read these guesses: about a point better for a "
-    "quarter of the speed.",
+    "training, and let arcs and labels read these guesses: about a point better, a quarter "
+    "slower.",
 )
 @click.option(
     "--heads",
@@ -307,7 +307,7 @@ class _Train(click.Command):
     "none, to training data that a second model, trained on a third of it, has not seen.",
 )
 @click.option("--ner", metavar="FILE", help="pipeline: a file with entities (IOB tags).")
-@click.option("--ner-dev", metavar="FILE", help="pipeline: held-out entities.")
+@click.option("--ner-dev", metavar="FILE", help="pipeline: a file with held-out entities.")
 @click.option(
     "--stages",
     metavar="LIST",

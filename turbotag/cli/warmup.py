@@ -19,8 +19,8 @@ def command(task: str | None) -> None:
 
     Kernels are compiled when they are first used, and kept beside the package, in the user's cache
     folder, or in NUMBA_CACHE_DIR. An image or an installer runs this command while the package can
-    be written; users of an installation that cannot be written then find them there. It compiles
-    what `train`, `predict` and `eval` need with their usual options; other optimizers and
+    be written; users of an installation that cannot be written then find the kernels there. It
+    compiles what `train`, `predict` and `eval` need with their usual options; other optimizers and
     second-order parts are compiled when they are first used, for the processor at hand.
 
     \b

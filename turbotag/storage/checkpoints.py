@@ -192,8 +192,8 @@ class Progress:
 
     def settle(self, note: str) -> None:
         """Called when the model is written: end here if a signal waits for that. note: the line
-        that tells so, now or when a signal comes later. A model that is only a step to another one
-        has no checkpoints, and nothing is told."""
+        that tells so, now or when a signal comes later. Nothing is told of a model without an
+        output, which is only a step to another one."""
         if self.saves:
             pending.settle(note)
 

@@ -68,7 +68,7 @@ def from_second_model(
     if not learnt.any():
         echo(
             f"not calibrated: {block.n_sentences} sentences are too few to leave some out; "
-            "calibrate does it with others"
+            "turbotag calibrate takes others"
         )
         return None
     echo(f"== calibration, by a second model of {int(learnt.sum())} of the sentences ==")

@@ -65,9 +65,9 @@ class Fit:
         """Refuse what shards do not serve: only one optimizer has a proof for them."""
         asked = "--threads and --shards"
         if self.algorithm != "sdca" or self.params.get("dual") == "exact":
-            raise UsageError(f"{asked} serve the algorithm sdca with --dual compact")
+            raise UsageError(f"{asked} need --algorithm sdca with --dual compact")
         if self.params.get("l1") or self.loss.difference:
-            raise UsageError(f"{asked} serve neither --l1 nor the losses ramp and risk")
+            raise UsageError(f"{asked} go with neither --l1 nor the losses ramp and risk")
 
     @property
     def limits(self) -> Limits:
@@ -96,14 +96,14 @@ class Fit:
             value = math.nan
         if not 0.0 < value < math.inf:
             raise UsageError(
-                f"stop-gap is {asked}: it is a positive number, or a percentage, as 1%"
+                f"stop-gap is {asked}: it must be a positive number, or a percentage such as 1%"
             )
         return (value, None) if number == str(asked) else (None, value / 100.0)
 
 
 def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise UsageError(f"{name} is one of {', '.join(known)}")
+        raise UsageError(f"{name} is {value!r}: it must be one of {', '.join(known)}")
 
 
 def within(name: str, value: float, least: float, most: float) -> None:

@@ -61,7 +61,8 @@ def prepare_lists(
         coarse = coder.learn(corpus)
         data, lists = data.distinct(coder.candidates(coarse, corpus), *coder.alike(corpus))
         echo(
-            f"{data.gold.size} words: each different one, and all that have several {options.task}s"
+            f"{data.gold.size} words to learn from: one of each kind, and all that have several "
+            f"{options.task}s"
         )
     else:
         most = options.lists(K)

@@ -75,7 +75,7 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         if self.fit.patience is not None and not self.dev:
-            raise UsageError("patience must be at least 1 and needs --dev")
+            raise UsageError("--patience needs --dev")
 
     def fingerprint(self, block: Block) -> dict[str, Any]:
         """What must be equal for a checkpoint to be continued: the options that matter, under their
@@ -113,15 +113,17 @@ class TaggerOptions(TrainingOptions):
         if self.scheme is not None:
             one_of("scheme", self.scheme, schemes.SCHEMES)
         if self.order not in (0, 1, 2):
-            raise UsageError(f"order is {self.order}: it is 0, 1 or 2")
+            raise UsageError(f"order is {self.order}: it must be 0, 1 or 2")
         if self.order == 0 and self.constraints == "train":
-            raise UsageError("--constraints train forbids pairs of tags, which order 0 has not")
+            raise UsageError(
+                "--constraints train forbids pairs of tags, and --order 0 has none: leave out one"
+            )
         if not 0.0 <= self.drop < 1.0:
-            raise UsageError(f"drop is {self.drop}: it must lie between 0 and 1")
+            raise UsageError(f"drop is {self.drop}: it must be at least 0 and below 1")
         if self.candidates is not None:
             within("candidates", self.candidates, 0, MOST_CANDIDATES)
             if self.candidates and (self.order == 2 or self.task in SPAN_TASKS):
-                raise UsageError("--candidates is for tags that are no spans, and --order 0 or 1")
+                raise UsageError("--candidates needs tags that are not spans, and --order 0 or 1")
 
     def _check_task(self) -> None:
         """Refuse options that the task has no use for."""
@@ -140,7 +142,7 @@ class TaggerOptions(TrainingOptions):
                 "--loss softmax-margin or svm"
             )
         if self.label_cost and self.candidates:
-            raise UsageError("--label-cost is for models without --candidates")
+            raise UsageError("--label-cost does not go with --candidates: leave out one")
         for weight in self.sentence_weights:
             within("the weight of a sentence", weight, LEAST_COST, MOST_COST)
         if self.sentence_weights and self.fit.params.get("dual") == "exact":
@@ -192,7 +194,7 @@ class ParserOptions(TrainingOptions):
         one_of("entropy", self.entropy, ENTROPIES)
         unknown = [p for p in self.parts if p not in PART_FILES]
         if unknown:
-            raise UsageError(f"parts are {', '.join(PART_FILES)}, not {unknown[0]!r}")
+            raise UsageError(f"--parts takes some of {', '.join(PART_FILES)}, not {unknown[0]!r}")
         try:
             self.approximation.check()
         except ValueError as e:
@@ -210,12 +212,12 @@ class ParserOptions(TrainingOptions):
             if not self.prune:
                 raise UsageError("--heads needs the pruning model: leave out --no-prune")
         if self.supertags and not self.labels:
-            raise UsageError("--supertags needs labels")
+            raise UsageError("--supertags needs labels: leave out --no-labels")
         if self.fit.params.get("dual") == "exact":
             if self.decoder != "projective":
-                raise UsageError("--dual exact needs --decoder projective; use --dual compact")
+                raise UsageError("--dual exact needs --decoder projective; or use --dual compact")
             if not self.fit.loss.smooth:
-                raise UsageError("--dual exact needs a finite beta; use --dual compact")
+                raise UsageError("--dual exact needs a finite beta; or use --dual compact")
 
     def _check_second_order(self) -> None:
         fit = self.fit
@@ -227,13 +229,13 @@ class ParserOptions(TrainingOptions):
                 f"{fit.algorithm} needs the exact log Z"
             )
         if fit.params.get("l1"):
-            raise UsageError("--l1 serves parsers without --parts")
+            raise UsageError("--l1 does not go with --parts: leave out one")
         if fit.loss.difference:
-            raise UsageError("--parts has no concave-convex rounds: take a convex loss")
+            raise UsageError("--parts does not go with the losses ramp and risk: take another one")
         if self.entropy == "bethe" and not fit.loss.smooth:
-            raise UsageError("--entropy bethe needs a loss with finite beta")
+            raise UsageError("--entropy bethe needs a loss with finite beta, such as crf")
         if fit.params.get("sampling") in ("importance", "gap-importance"):
-            raise UsageError("--parts has no bound of its features: use --sampling gap")
+            raise UsageError("--parts does not go with sampling by importance: use --sampling gap")
         if self.decoder == "projective":
             raise UsageError(
                 "--parts sums over all trees: take --decoder projective-decoding or nonprojective"
@@ -283,7 +285,7 @@ class PipelineOptions(TrainingOptions):
         super().__post_init__()
         for name in (*(self.stages or ()), *self.recipes):
             if name not in STAGES:
-                raise UsageError(f"stages are {', '.join(STAGES)}, not {name!r}")
+                raise UsageError(f"unknown stage {name!r}: it is one of {', '.join(STAGES)}")
         if self.ner_dev and not self.ner:
             raise UsageError("--ner-dev needs --ner")
         for name, folds in (("jackknife", self.jackknife), ("supertags", self.supertags)):

@@ -123,7 +123,8 @@ def template_texts(options: ParserOptions, block: Block, old: Parser | None) -> 
                 texts[stage] += templates.load(more)
     for t in arc_features.parse(texts["arc"], options.template or "parse"):
         if any(relation not in "hm" for relation, _ in (*t.head, *t.mod)):
-            raise DataError(f"'{t}' looks beyond the arc, which only labels can", options.template)
+            told = f"template '{t}' looks beyond the arc, which only templates of labels may"
+            raise DataError(told, options.template)
     known = " ".join(old.header["templates"].values()) if old else ""
     missing = {
         column: form
@@ -152,7 +153,7 @@ def check_columns(options: ParserOptions, scanner: Scanner) -> None:
             f"template {options.template!r} reads column {min(seen)!r}, which is to be predicted"
         )
     if SUPER in scanner.words.at and not options.supertags:
-        raise UsageError(f"template {options.template!r} reads supertags: --supertags 5")
+        raise UsageError(f"template {options.template!r} reads supertags: add --supertags 5")
 
 
 def old_stages(old: Parser, texts: dict[str, str], echo: Echo) -> dict[str, OldStage]:
@@ -165,7 +166,7 @@ def old_stages(old: Parser, texts: dict[str, str], echo: Echo) -> dict[str, OldS
         if lost:
             echo(
                 f"warning: {len(lost)} templates of its stage {stage!r} are not among those of "
-                f"this training, such as '{min(map(str, lost))}': their weights are of no use"
+                f"this training, such as '{min(map(str, lost))}': their weights are not used"
             )
     return {s: OldStage(old, s) for s in STAGES if s in had and s in texts}
 

@@ -102,7 +102,7 @@ def chosen_stages(options: PipelineOptions, block: Block) -> list[str]:
     for name in options.stages or ():
         if not able[name]:
             what = "--ner FILE, or NER= in MISC" if name == "ner" else f"a column {name.upper()}"
-            raise UsageError(f"stage {name} needs {what}, which {block.path} has not")
+            raise UsageError(f"stage {name} needs {what}, which {block.path} does not have")
     return [name for name in STAGES if able[name] and name in (options.stages or STAGES)]
 
 
@@ -281,7 +281,7 @@ class _Run:
 def _put_fold(words: np.ndarray, found: np.ndarray, arrays: Arrays) -> None:
     values = unpack(arrays["text"], arrays["offsets"])
     if len(values) != words.sum():
-        raise ValueError("they are of other sentences")
+        raise ValueError(f"it has {len(values)} words, but the fold has {words.sum()}")
     found[words] = values
 
 

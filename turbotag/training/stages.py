@@ -222,7 +222,7 @@ class Supertags(Classes):
     def _put_fold(self, setup: Setup, held_out: np.ndarray, arrays: Arrays) -> None:
         tags = arrays["tags"]
         if not ((tags >= 0) & (tags < len(setup.supertags))).all():
-            raise ValueError("they are no supertags")
+            raise ValueError("some of its tags are not supertags")
         self.found[np.repeat(held_out, np.diff(setup.bank.sentences))] = tags
 
     def fit(self, setup: Setup) -> Arrays:
