@@ -539,8 +539,8 @@ def test_user_templates(folder, small):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"decoder": "eisner"}, "decoder is one of"),
-        ({"crossing": "drop"}, "crossing is one of"),
+        ({"decoder": "eisner"}, "decoder is .*: it must be one of"),
+        ({"crossing": "drop"}, "crossing is 'drop': it must be one of"),
         ({"min_count": -1}, "min-count"),
         ({"drop": 1.0}, "drop is 1.0"),
         ({"drop": float("nan")}, "drop is nan"),
