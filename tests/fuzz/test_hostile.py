@@ -96,8 +96,8 @@ def test_templates_and_parts_go_together(refused):
 
 def test_arrays(refused):
     _, arrays = small_models()["tagger"]
-    refused("tagger", "keys are", arrays={"keys": arrays["keys"][None]})
-    refused("tagger", "keys are", arrays={"keys": arrays["keys"].astype(np.float64)})
+    refused("tagger", "array 'keys' is", arrays={"keys": arrays["keys"][None]})
+    refused("tagger", "array 'keys' is", arrays={"keys": arrays["keys"].astype(np.float64)})
     refused("tagger", "2 marks", arrays={"gazetteer.g.whole": arrays["gazetteer.g.whole"][:-1]})
     for value in (np.nan, np.inf, -np.inf, 3e38):
         weights = arrays["weights"].copy()
@@ -210,7 +210,7 @@ def test_forged_checkpoints(stopped, change):
         state["random"]["state"] = {"state": -1, "inc": 1}
     text = json.dumps(state)
     Path(path).write_bytes(model_bytes(({**header, "state": text}, arrays)))
-    with pytest.raises(DataError, match="not of this training, or is damaged") as error:
+    with pytest.raises(DataError, match="not a state of this training, or is damaged") as error:
         resume()
     assert str(error.value).startswith(path)
 
