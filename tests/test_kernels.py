@@ -10,11 +10,13 @@ import tempfile
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
 from tests.cli.processes import DEMO, one_sentence
 from turbotag import kernels
 from turbotag.errors import DataError
+from turbotag.lean import njit
 from turbotag.structures import (
     arc_verbs,
     candidate_problem,
@@ -230,7 +232,7 @@ def test_kernels_of_old_sources_are_removed(tmp_path, monkeypatch):
     """Those that a changed file's kernels were compiled into are elsewhere."""
     monkeypatch.setattr(kernels, "PACKAGE", str(tmp_path))
     inner, plain = tmp_path / "inner.py", tmp_path / "plain.py"
-    inner.write_text("from numba import njit")
+    inner.write_text("from turbotag.lean import njit")
     plain.write_text("x = 1")
     cache = tmp_path / "__pycache__" / "outer.nbi"
     cache.parent.mkdir()
@@ -244,7 +246,7 @@ def test_kernels_of_old_sources_are_removed(tmp_path, monkeypatch):
     assert kept()
     plain.write_text("x = 12")
     assert kept()
-    inner.write_text("from numba import njit  # changed")
+    inner.write_text("from turbotag.lean import njit  # changed")
     assert not kept()
     assert kept()
     inner.unlink()
@@ -271,3 +273,25 @@ def test_two_processes_never_write_one_file_of_code():
     one, two = (subprocess.run(run, capture_output=True, text=True).stdout for _ in range(2))
     assert one.endswith(".nbc\n")
     assert one != two
+
+
+def test_kernels_use_their_own_copies_of_kernels():
+    """Else the last digits of sums differ by which kernel a process has loaded first."""
+
+    @njit
+    def inner(values):
+        total = 0.0
+        for i in range(values.size):
+            total += values[i] if values[i] > 0.5 else np.sqrt(values[i])
+        return total
+
+    @njit
+    def outer(values):
+        return inner(values) + inner(values[1:]) * inner(values[2:]) - inner(values[3:])
+
+    outer(np.arange(9.0))
+    library = outer.overloads[outer.signatures[0]].library
+    made = [f.linkage.name for f in library._final_module.functions if not f.is_declaration]
+    assert {"external", "internal"} >= set(made)
+    shared = library._get_module_for_linking().functions
+    assert "linkonce_odr" in {f.linkage.name for f in shared if not f.is_declaration}

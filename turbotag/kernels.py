@@ -99,7 +99,7 @@ def _read_stamp(path: str) -> dict[str, list[int]]:
 def _has_kernels(name: str) -> bool:
     with open(os.path.join(PACKAGE, name), encoding="utf-8") as f:
         text = f.read()
-    return "numba" in text or "kernel" in text
+    return "njit" in text or "kernel" in text
 
 
 def _existing(path: str) -> str:

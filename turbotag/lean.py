@@ -1,4 +1,5 @@
-"""numba, starting faster, and not at all where nothing is computed.
+"""numba, starting faster, computing the same in every process, and not at all where nothing is
+computed. All kernels take `njit` from here.
 
 When the first kernel is loaded, numba imports all of scipy.linalg to see that it is there: a third
 of the time that a short command takes. Where a kernel calls BLAS, numba asks again by itself. And
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 
@@ -45,8 +47,50 @@ def keep_apart() -> None:
         IndexDataCacheFile._data_name = named
 
 
+def keep_callees() -> None:
+    """Let the machine code of a kernel use its own copies of the kernels that it calls.
+
+    numba puts a copy of each into the code of the caller, optimized together with it, but under a
+    name that all copies have. The linker takes the copy that the process has loaded first. Sums
+    would then be added in another order, and last digits differ, by what a process has compiled or
+    called before. A version of numba that is built otherwise stays as it is."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from numba.core.codegen import CPUCodeLibrary
+
+        finish = CPUCodeLibrary._finalize_final_module
+
+        def finished(self: Any) -> None:
+            self._finalized = True  # which is asked for; no code is made yet
+            self._get_module_for_linking()  # a copy, for callers, with names that they find
+            self._finalized = False
+            for function in self._final_module.functions:
+                if function.linkage.name == "linkonce_odr" and not function.is_declaration:
+                    function.linkage = "internal"
+            finish(self)
+
+        CPUCodeLibrary._finalize_final_module = finished
+
+
 # fastmath flags of the kernels: LLVM may vectorise sums; infinities and NaN stay exact
 FAST = {"reassoc", "contract", "nsz"}
+
+
+@cache
+def _njit() -> Any:
+    """numba's decorator, once numba does as said above."""
+    skip_blas()
+    keep_apart()
+    keep_callees()
+    from numba import njit
+
+    return njit
+
+
+def __getattr__(name: str) -> Any:
+    """`njit`, which all kernels are compiled by: numba is imported when it is asked for."""
+    if name == "njit":
+        return _njit()
+    raise AttributeError(name)
 
 
 class kernel:
@@ -60,9 +104,7 @@ class kernel:
     @property
     def compiled(self) -> Any:
         if self._compiled is None:
-            from numba import njit
-
-            self._compiled = njit(cache=True, nogil=True, **self.options)(self.function)
+            self._compiled = _njit()(cache=True, nogil=True, **self.options)(self.function)
         return self._compiled
 
     def __call__(self, *arguments: Any) -> Any:

@@ -21,7 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from turbotag.lean import njit
 
 BATCH = 64  # words between two rounds of moves
 FIXED = 2  # the boundary of sentences and all rare words: words 0 and 1, in classes of their own

@@ -13,9 +13,9 @@ all merges of C classes take O(C^3) and not O(C^4) steps.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from turbotag.clustering.exchange import FIXED, TABLE, g_of, g_table
+from turbotag.lean import njit
 
 
 def merges(N: np.ndarray) -> np.ndarray:

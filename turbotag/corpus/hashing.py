@@ -9,12 +9,9 @@ shared weight row.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from turbotag.lean import keep_apart, skip_blas
+from turbotag.lean import njit
 
-skip_blas()
-keep_apart()
 EMPTY = np.uint64(0)  # no key is ever 0: see mix64
 WALK = 400  # keys that are hashes never lie so far from their places
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.formats import Conll
 from turbotag.corpus.hashing import Interner, pack
 from turbotag.corpus.reader import Block, Column
 from turbotag.corpus.scan import is_number
+from turbotag.lean import njit
 
 BAR, EQUALS, ZERO = ord("|"), ord("="), ord("0")
 MOST_DIGITS = 18  # that an int64 holds in any case

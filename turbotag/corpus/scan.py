@@ -7,9 +7,9 @@ object; a string is made once for each distinct value of a column (see `intern`)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.formats import Conll
+from turbotag.lean import njit
 
 # What a line is: blank, a token, passed through untouched, or the mark of a document; the first and
 # the last end a sentence.

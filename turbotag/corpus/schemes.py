@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from turbotag.lean import njit
 
 SCHEMES = ("iob1", "iob2", "iobes")
 O, B, I, E, S = range(5)  # noqa: E741

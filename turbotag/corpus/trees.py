@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
+from turbotag.lean import njit
 
 _NUMBER = re.compile(r"-?[0-9]+")
 _FAR = 2**31 - 1  # stands for a head of more than nine digits, which is outside every sentence

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import combine, mix64
 from turbotag.corpus.scan import longest_of
@@ -19,6 +18,7 @@ from turbotag.features.extract import BOUNDARY
 from turbotag.features.simd import first_bit
 from turbotag.features.templates import MAX_OFFSET
 from turbotag.features.weights import add_rows, ask, total
+from turbotag.lean import njit
 
 ROOT = np.uint64(0x726F6F7400000001)  # the value of every attribute of the root
 NOTHING = np.uint64(0x6E6F7468696E6701)  # the value of an empty attribute between

@@ -23,12 +23,12 @@ import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import combine, hash_strings, mix64
 from turbotag.errors import DataError
 from turbotag.features.extract import template_keys
 from turbotag.features.templates import Template, text
+from turbotag.lean import njit
 
 SPACE, LOWER, UPPER, LETTER, DIGIT, MARK, OTHER, STOP = range(8)  # classes of characters
 SOURCES = (

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import combine, hash_strings
 from turbotag.corpus.reader import Source, display_name, open_binary
 from turbotag.errors import DataError
 from turbotag.features.resources import Arrays, Resource, depth_of
+from turbotag.lean import njit
 
 CHECK = 8  # bits of the hash that tell whether a word is listed
 ROOM = 1.23  # places for each word; with fewer the table cannot be filled

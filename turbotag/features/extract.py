@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import Interner, combine, hash_strings, mix64
 from turbotag.corpus.reader import Block
@@ -21,6 +20,7 @@ from turbotag.features.resources import Resource, expand, find, kind_of
 from turbotag.features.templates import FLAGS, MAX_ATOMS, Atom, Template, text
 from turbotag.features.weights import RowTable, SmallRows, add_rows, ask
 from turbotag.features.words import attribute
+from turbotag.lean import njit
 
 MAX_STRINGS = 100_000  # strings that an extractor remembers, some 40 MB; then it forgets them all
 BOUNDARY = np.uint64(0x626F756E64617279)  # the value of every attribute outside the sentence

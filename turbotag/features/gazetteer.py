@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import KeyTable, combine, hash_strings
 from turbotag.corpus.reader import Source, display_name, open_binary
 from turbotag.errors import DataError
 from turbotag.features.resources import Arrays, Resource
+from turbotag.lean import njit
 
 # no match; the only word of a name; its first, an inner, its last word
 POSITIONS = ["", "U", "B", "I", "L"]

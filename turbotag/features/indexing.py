@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import KeyTable
+from turbotag.lean import njit
 
 CHUNK = 1 << 26  # bytes: malloc keeps chunks smaller than half of this for itself
 SAMPLE = 100  # sentences from which the number of all features is guessed

@@ -9,7 +9,6 @@ the order of the three words. `dist` adds the distance of the two words that no 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.hashing import hash_strings
 from turbotag.errors import DataError
@@ -23,6 +22,7 @@ from turbotag.features.arc_kernels import (
     new_rows,
 )
 from turbotag.features.arcs import ArcTemplate, Words
+from turbotag.lean import njit
 
 ROLES = {"siblings": "hms", "grandparents": "ghm", "all-siblings": "hms"}  # in order of parts
 APART = (1, 2, 4, 7)  # upper ends of the buckets of `dist`

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from turbotag.features import compact
 from turbotag.features.simd import LINE, first_bit, matches, prefetch
+from turbotag.lean import njit
 
 LARGEST_SQUARE = np.float32(127.0**2)  # of an eight-bit weight
 HALF, QUARTER = np.uint64(32), np.uint64(16)

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.reader import Block
 from turbotag.features import compact
 from turbotag.features.extract import Extractor
 from turbotag.features.resources import Resource
+from turbotag.lean import njit
 from turbotag.models.calibration import Confidence
 from turbotag.models.cells import Cells, restored, rounded, stored
 from turbotag.models.label_parts import label_pairs, shared_parts

@@ -10,8 +10,8 @@ import itertools
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import (
     cliques,
     projective,

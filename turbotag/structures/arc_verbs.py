@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import mixture, sparse, verbs
 from turbotag.structures.decoders import Decoder, best_tree, sum_trees
 from turbotag.structures.pruning import matrix

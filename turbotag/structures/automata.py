@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import tree
 from turbotag.structures.elementary import FAST, probability
 from turbotag.structures.parts import pair

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import parts, tree
 from turbotag.structures.elementary import logit, probability, sigmoid
 from turbotag.structures.parts import pair

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from turbotag.corpus.scan import longest_of
+from turbotag.lean import njit
 from turbotag.structures.elementary import find_each
 from turbotag.structures.sparse_rows import SparseRows, add_scores
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import candidates, mixture, sparse, verbs
 from turbotag.structures.candidate_lists import (
     Occurrences,

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures.elementary import FAST, exp, expectation
 
 # Below this spread of potentials no probability of the scaled recursion can underflow: the

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures.chain import length, log_messages, log_pairs, messages
 from turbotag.structures.cliques import LOG_ZERO, TINY, exponentials
 from turbotag.structures.elementary import FAST, log

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import chain, chain2, mixture, multiclass, sparse, verbs
 from turbotag.structures.verbs import Hinge, Loss, Smooth
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from turbotag.lean import njit
 from turbotag.structures.elementary import FAST, exp, log
 
 LOG_ZERO = -1e5

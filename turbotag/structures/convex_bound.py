@@ -24,8 +24,8 @@ the entropy, and a certificate made of them holds, for the bound at that split.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import parts, tree
 from turbotag.structures.automata import automata, best_paths
 from turbotag.structures.elementary import logit

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
+from turbotag.lean import njit
 from turbotag.structures import projective, tree, verbs
 
 

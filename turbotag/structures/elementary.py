@@ -11,10 +11,11 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from turbotag.lean import FAST as FAST
+from turbotag.lean import njit
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 0.693147180369123816490  # ln 2 = high + low; high * n is exact for |n| < 2048

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from turbotag.errors import UsageError
+from turbotag.lean import njit
 from turbotag.structures import verbs
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.chain_verbs import (

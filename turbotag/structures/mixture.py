@@ -12,8 +12,8 @@ So adding the largest of them keeps h a lower bound of the entropy. It saves a s
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures.elementary import FAST, log
 
 TINY = 1e-300

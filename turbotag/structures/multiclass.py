@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import chain
 from turbotag.structures.elementary import FAST, exp, expectation
 

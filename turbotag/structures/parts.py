@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from turbotag.lean import njit
 
 
 class Parts(NamedTuple):

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import lawler
 from turbotag.structures.elementary import FAST, exp, expectation, log
 from turbotag.structures.tree import indicator, resolved

@@ -16,8 +16,8 @@ out, and so are the spans that `usable` excludes: no number of the vector is 0 f
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures.cliques import LOG_ZERO, TINY, exponentials
 from turbotag.structures.elementary import FAST, log
 from turbotag.structures.projective import PLAIN, charts, shifted, usable

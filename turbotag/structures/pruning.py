@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures.decoders import argmax_of_each, decoder_of, marginals_of_each
 
 # How many heads are kept for a word, and how improbable they may be relative to the best: for arcs,

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import (
     belief_propagation,
     convex_bound,

@@ -7,9 +7,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from turbotag.errors import UsageError
+from turbotag.lean import njit
 from turbotag.structures import belief_propagation, convex_bound, parts, second_order, verbs
 from turbotag.structures.arc_problem import ArcProblem
 from turbotag.structures.arc_verbs import (

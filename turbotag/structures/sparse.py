@@ -9,8 +9,8 @@ loops is the cache misses on W, three or four lines a row at K = 22.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures.elementary import FAST
 
 

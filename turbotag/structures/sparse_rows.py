@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import verbs
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.chain_verbs import Chain, Order0, finish, with_labels_of_chain

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from turbotag.lean import njit
 
 
 class Transitions(NamedTuple):

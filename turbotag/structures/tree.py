@@ -22,8 +22,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from turbotag.lean import njit
 from turbotag.structures import lawler
 from turbotag.structures.elementary import FAST, exp, expectation
 
