@@ -78,6 +78,12 @@ def speed(setting: Setting) -> str:
     )
 
 
+def errors(out: Path) -> str:
+    """What was found by reading, written by hand."""
+    path = out / "errors.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 PAGE = Page(
     "The shipped models, measured",
     "models",
@@ -88,4 +94,5 @@ PAGE = Page(
         "scores": Part("Accuracy", scores),
         "speed": Part("Speed", speed),
     },
+    lead=errors,
 )
