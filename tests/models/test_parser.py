@@ -16,7 +16,8 @@ from turbotag.corpus.reader import read
 from turbotag.corpus.trees import check_trees, crossing, projective_sentences, read_heads
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact, indexing
-from turbotag.features.arcs import SUPER
+from turbotag.features.arcs import SECOND, SUPER
+from turbotag.features.indexing import DOUBT, best_two
 from turbotag.models.gold import score_parser
 from turbotag.models.model import Output
 from turbotag.models.parser import Parser
@@ -734,7 +735,28 @@ def test_supertags_of_training_sentences_are_those_of_a_tagger_that_has_not_seen
             own = slice(offsets[s], offsets[s + 1])
             scores = np.zeros((cuts[s + 1] - cuts[s], W.shape[1]))
             np.add.at(scores, positions[own], W[rows[own]])
-            assert (scores.argmax(axis=1) == out[cuts[s] : cuts[s + 1]]).all()
+            assert (scores.argmax(axis=1) == out[cuts[s] : cuts[s + 1], 0]).all()
+
+
+def test_the_second_guess_is_one_that_is_near():
+    scores = np.array([[1.0, 3.0, 2.5], [0.0, -9.0, -8.0], [2.0, 2.0, 2.0], [-4.0, 0.5, 1.0]])
+    found = np.empty((4, 2), np.int32)
+    best_two(scores, found)
+    assert found.tolist() == [[1, 2], [0, -1], [0, 1], [2, 1]]
+    best_two(scores[:, :1].copy(), found)
+    assert found.tolist() == [[0, -1]] * 4
+
+
+def test_templates_see_the_second_guess_where_there_is_doubt(supertagged):
+    model, block = supertagged[0], read(TEST)
+    scanner = model.new_extractor()
+    matrix = model.matrix(block, scanner)
+    scores = np.sort(model.supertagger.scores(matrix, scanner, block.sentences), axis=1)
+    doubted = scores[:, -1] - scores[:, -2] < DOUBT
+    best, second = (matrix[:, scanner.words.at[source]] for source in (SUPER, SECOND))
+    assert 0 < doubted.sum() < doubted.size
+    assert ((second != 0) == doubted).all()
+    assert (second != best).all()
 
 
 def test_supertags_with_predicted_tags_parts_and_few_sentences(folder, small, short):

@@ -21,7 +21,7 @@ from turbotag.features.arc_kernels import (
     bucket,
     relations,
 )
-from turbotag.features.arcs import DIR, DIST, SUPER, ArcExtractor, ArcTemplate, Words
+from turbotag.features.arcs import DIR, DIST, ArcExtractor, ArcTemplate, Words
 from turbotag.features.parts import APART, ROLES, PartExtractor
 from turbotag.features.words import attribute
 
@@ -30,10 +30,10 @@ LAST_BIT = 63  # of the values between two words
 SIDES = ("left", "right", "root")  # where the head is
 
 
-def values(words: Words, block: Block, supertags: list[str]) -> Values:
-    """The strings behind `words.matrix(block)`. supertags: of all words, if there are any."""
+def values(words: Words, block: Block, supertags: Values) -> Values:
+    """The strings behind `words.matrix(block)`. supertags: those that templates read."""
     ids = words.tokens.ids(block)
-    out: Values = {SUPER: supertags}
+    out = dict(supertags)
     for column, name in words.tokens.sources:
         strings = words.tokens.strings(column)
         function = attribute(name) if name else None

@@ -6,6 +6,7 @@
     set:upos h:upos m:upos     the set of tags between, as one value
     count:VERB h:upos m:upos   the number of words with this UPOS tag between (0, 1, 2, 3 or more)
     h:super m:super dist       the word's supertag, where the parser has any (models/parser)
+    h:upos m:super2 dir        the second-best supertag, where the best one is in doubt
     h:cluster6 m:gaz           resources as in features/templates
     g:upos m:upos h:upos       where the tree is known, as for labels: g the head's head, l and r
                                the modifier's nearest siblings, a and z its first and last child
@@ -44,7 +45,7 @@ from turbotag.features.resources import Resource, expand, kind_of
 from turbotag.features.templates import FLAGS, MAX_OFFSET, Atom, Template
 from turbotag.features.words import attribute
 
-SUPER = "super", ""  # the one source that is not read from the file
+SUPER, SECOND = ("super", ""), ("super2", "")  # the sources that are not read from the file
 _SIDE = re.compile(r"([hmsglraz]):([A-Za-z_][\w:-]*)(?:\.([A-Za-z]+[0-9]?))?(?:\[(-?\d{1,9})\])?")
 _BETWEEN = re.compile(r"(b|set|count):(\w+)")
 _KINDS = {"b": EACH, "set": SET, "count": COUNT}
@@ -140,9 +141,9 @@ class Words:
         sources |= {(t.between, "") for t in templates if t.kind in (EACH, SET)}
         if any(t.kind == COUNT for t in templates):
             sources.add(("upos", ""))
-        read: list[Template] = [(Atom(c, a, 0),) for c, a in sorted(sources - {SUPER})]
+        read: list[Template] = [(Atom(c, a, 0),) for c, a in sorted(sources - {SUPER, SECOND})]
         self.tokens = Extractor(read, self.resources)
-        self.sources = [*self.tokens.sources, *(sources & {SUPER})]
+        self.sources = [*self.tokens.sources, *sorted(sources & {SUPER, SECOND})]
         self.at = {s: n for n, s in enumerate(self.sources)}
 
     def expanded(self, templates: list[ArcTemplate]) -> list[ArcTemplate]:

@@ -11,6 +11,7 @@ from turbotag.corpus.hashing import KeyTable
 from turbotag.lean import njit
 
 CHUNK = 1 << 26  # bytes: malloc keeps chunks smaller than half of this for itself
+DOUBT = 2.0  # a class whose score is this near to the best one is a second guess
 SAMPLE = 100  # sentences from which the number of all features is guessed
 
 # gives (keys, where each part ends) of a sentence
@@ -137,7 +138,8 @@ def chosen_occurrences(occurrences: Occurrences, chosen: np.ndarray) -> Occurren
 
 @njit(cache=True, nogil=True)
 def tag_words(sentences, offsets, rows, positions, chosen, W, out):
-    """The best class of every word of the chosen sentences, by the sum of its features' rows."""
+    """The best two classes of every word of the chosen sentences, by the sums of its features'
+    rows, as best_two has them."""
     K = W.shape[1]
     for s in range(chosen.size):
         if not chosen[s]:
@@ -148,8 +150,23 @@ def tag_words(sentences, offsets, rows, positions, chosen, W, out):
             to, row = scores[positions[o]], W[rows[o]]
             for k in range(K):
                 to[k] += row[k]
-        for t in range(scores.shape[0]):
-            out[a + t] = np.argmax(scores[t])
+        best_two(scores, out[a : a + scores.shape[0]])
+
+
+@njit(cache=True, nogil=True)
+def best_two(scores, out):
+    """(words, 2) the best class of every word, and the second if it is near the best, else -1."""
+    for t in range(scores.shape[0]):
+        row = scores[t]
+        best, second = 0, -1
+        for k in range(1, row.size):
+            if row[k] > row[best]:
+                best, second = k, best
+            elif second < 0 or row[k] > row[second]:
+                second = k
+        doubt = second >= 0 and row[best] - row[second] < DOUBT
+        out[t, 0] = best
+        out[t, 1] = second if doubt else -1
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,8 @@ import numpy as np
 from turbotag.corpus.hashing import hash_strings
 from turbotag.features import compact
 from turbotag.features.arc_kernels import arc_scores, class_scores
-from turbotag.features.arcs import SUPER, ArcExtractor
+from turbotag.features.arcs import SECOND, SUPER, ArcExtractor
+from turbotag.features.indexing import best_two
 from turbotag.features.weights import RowTable, SmallRows, WeightTable
 from turbotag.models.scanner import Scanner
 from turbotag.structures import pruning
@@ -97,9 +98,10 @@ class Supertagger:
 
     def fill(self, matrix: np.ndarray, sentences: np.ndarray, scanner: Scanner) -> None:
         """Write the best supertags of all words where the templates look for them."""
-        if SUPER in scanner.words.at and matrix.shape[0]:
-            best = self.scores(matrix, scanner, sentences).argmax(axis=1)
-            scanner.put_supertags(matrix, self.values[best])
+        if {SUPER, SECOND} & set(scanner.words.at) and matrix.shape[0]:
+            found = np.empty((matrix.shape[0], 2), np.int32)
+            best_two(self.scores(matrix, scanner, sentences), found)
+            scanner.put_supertags(matrix, self.values, found)
 
 
 def supertagger(arrays: dict[str, np.ndarray], names: list[str]) -> Supertagger:

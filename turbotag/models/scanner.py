@@ -7,7 +7,7 @@ import numpy as np
 from turbotag.corpus.reader import Block
 from turbotag.errors import DataError
 from turbotag.features import arcs as arc_features
-from turbotag.features.arcs import SUPER, ArcExtractor, Words
+from turbotag.features.arcs import SECOND, SUPER, ArcExtractor, Words
 from turbotag.features.parts import ROLES, PartExtractor
 from turbotag.features.resources import Resource
 from turbotag.structures import parts
@@ -38,9 +38,13 @@ class Scanner:
         n = matrix.shape[0]
         return self.stage["super"].keys(matrix, np.arange(n + 1), np.zeros(n, np.int32))
 
-    def put_supertags(self, matrix: np.ndarray, values: np.ndarray) -> None:
-        """Write hashes of supertags where the templates look for them."""
-        matrix[:, self.words.at[SUPER]] = values
+    def put_supertags(self, matrix: np.ndarray, values: np.ndarray, found: np.ndarray) -> None:
+        """Write hashes of supertags where the templates look for them. values: of all supertags;
+        found: (words, 2) the best supertag and, where there is doubt, the second, else -1."""
+        for source, ids in ((SUPER, found[:, 0]), (SECOND, found[:, 1])):
+            if source in self.words.at:
+                none = np.uint64(0)
+                matrix[:, self.words.at[source]] = np.where(ids < 0, none, values[ids])
 
     def keys(
         self, matrix: np.ndarray, cuts: np.ndarray, heads: np.ndarray

@@ -15,7 +15,7 @@ from turbotag.corpus.reader import Block, read
 from turbotag.errors import UsageError
 from turbotag.features import compact
 from turbotag.features.arc_names import Namer, Values, values
-from turbotag.features.arcs import SUPER, ArcExtractor
+from turbotag.features.arcs import SECOND, SUPER, ArcExtractor
 from turbotag.models.model import Model
 from turbotag.models.parser import Parser
 from turbotag.models.scanner import Scanner
@@ -161,10 +161,14 @@ def _first_seen(
     return seen
 
 
-def supertags(parser: Parser, scanner: Scanner, matrix: np.ndarray) -> list[str]:
-    """The supertags that the templates see, word by word; nothing if they see none."""
-    if SUPER not in scanner.words.at:
-        return []
-    assert parser.supertagger is not None
+def supertags(parser: Parser, scanner: Scanner, matrix: np.ndarray) -> Values:
+    """The supertags that the templates see, word by word."""
+    if parser.supertagger is None:
+        return {}
     names = dict(zip(parser.supertagger.values.tolist(), parser.header["supertags"], strict=True))
-    return [names[value] for value in matrix[:, scanner.words.at[SUPER]].tolist()]
+    at = {source: scanner.words.at.get(source) for source in (SUPER, SECOND)}
+    return {
+        source: [names.get(value, "") for value in matrix[:, column].tolist()]
+        for source, column in at.items()
+        if column is not None
+    }

@@ -11,7 +11,7 @@ from turbotag.corpus.reader import Block, Source, read
 from turbotag.errors import DataError, UsageError
 from turbotag.features import arcs as arc_features
 from turbotag.features import templates
-from turbotag.features.arcs import SUPER
+from turbotag.features.arcs import SECOND, SUPER
 from turbotag.features.kinds import kept_resources, read_resources, resource_names
 from turbotag.models.gold import score_parser
 from turbotag.models.parser import PART_FILES, STAGES, Parser
@@ -152,7 +152,7 @@ def check_columns(options: ParserOptions, scanner: Scanner) -> None:
         raise UsageError(
             f"template {options.template!r} reads column {min(seen)!r}, which is to be predicted"
         )
-    if SUPER in scanner.words.at and not options.supertags:
+    if {SUPER, SECOND} & set(scanner.words.at) and not options.supertags:
         raise UsageError(f"template {options.template!r} reads supertags: add --supertags 5")
 
 
