@@ -5,6 +5,7 @@ python scripts/bench pipeline files scores speed page
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from figures import table

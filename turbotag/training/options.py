@@ -43,6 +43,7 @@ LATER = (
     "difference",
     "l1",
     "label_cost",
+    "more",
     "sentence_weights",
     "shards",
     *(kind for kind in RESOURCES if kind != "gazetteers"),
@@ -86,9 +87,10 @@ class TrainingOptions:
         settings["shards"] = self.fit.dealt
         settings |= algorithm(self.fit.algorithm).check(loss.beta, loss.gamma, self.fit.params)
         settings = {k: v for k, v in settings.items() if k not in (*GROUPS, *FREE, "train")}
-        settings = {k: v for k, v in settings.items() if v or k not in LATER}
         settings |= {name: content(settings[name]) for name in FILES if name in settings}
         settings["train"] = sha256(block)
+        settings["more"] = {name: content(text) for name, text in settings.get("more", {}).items()}
+        settings = {k: v for k, v in settings.items() if v or k not in LATER}
         return dict(json.loads(json.dumps(settings, default=str)))
 
 
@@ -269,7 +271,8 @@ class PipelineOptions(TrainingOptions):
     ner, ner_dev: files with entities; stages: some of STAGES, None for all that the data can teach;
     jackknife: the number of folds by which columns are predicted, 0 for gold columns; supertags,
     heads, parts: of the parser; recipes: options of single stages by their names, in place of the
-    usual ones (only from Python).
+    usual ones; more: by column, CoNLL-U text that the model of the column learns from beside the
+    treebank, and that no other stage sees (both only from Python).
     """
 
     ner: Source | None = None
@@ -280,10 +283,11 @@ class PipelineOptions(TrainingOptions):
     heads: int | None = 6
     parts: tuple[str, ...] = ()
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    more: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in (*(self.stages or ()), *self.recipes):
+        for name in (*(self.stages or ()), *self.recipes, *self.more):
             if name not in STAGES:
                 raise UsageError(f"unknown stage {name!r}: it is one of {', '.join(STAGES)}")
         if self.ner_dev and not self.ner:

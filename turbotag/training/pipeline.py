@@ -180,7 +180,8 @@ class _Run:
 
     def _column(self, column: str) -> Any:
         train, dev = self.data.contents()
-        return train_tagger(self._tagger_options(column, train, dev), **self._say())[0]
+        whole = Content.of(train + self.options.more.get(column, b""), train.name)
+        return train_tagger(self._tagger_options(column, whole, dev), **self._say())[0]
 
     def _parser(self) -> Any:
         options, (train, dev) = self.options, self.data.contents()
