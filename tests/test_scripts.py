@@ -91,3 +91,46 @@ def bench_pages():
     found = sorted(p.stem for p in (SCRIPTS / "bench").glob("*.py") if "\nPAGE = " in p.read_text())
     assert len(found) == 8
     return found
+
+
+# ---- Sentences in the third person -------------------------------------------------------------
+
+
+def test_a_sentence_in_the_third_person(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "release"))
+    from third_person import third, third_person
+
+    def text(subject, verb):
+        rows = [subject, verb, ("home", "home", "ADV", "RB", "2", "advmod")]
+        cells = (
+            [str(n), f, m, u, x, "_", h, d, "_", "_"]
+            for n, (f, m, u, x, h, d) in enumerate(rows, 1)
+        )
+        return "# a comment\n" + "\n".join(map("\t".join, cells)) + "\n\n"
+
+    mine = text(
+        ("I", "I", "PRON", "PRP", "2", "nsubj"), ("call", "call", "VERB", "VBP", "0", "root")
+    )
+    other = text(
+        ("Ada", "Ada", "PROPN", "NNP", "2", "nsubj"), ("calls", "call", "VERB", "VBZ", "0", "root")
+    )
+    lists = ["Ada"], ["Marsh"], ["Ferrybank"]
+    copies = third_person(mine * 40 + other, *lists).strip("\n").split("\n\n")
+    assert len(copies) == 40
+    assert third_person(mine * 40 + other, *lists).strip("\n").split("\n\n") == copies
+    starts = set()
+    for copy in copies:
+        rows = [line.split("\t") for line in copy.split("\n")]
+        assert [row[0] for row in rows] == [str(n) for n in range(1, len(rows) + 1)]
+        assert all(len(row) == 10 and set(row[6:]) == {"_"} for row in rows)
+        assert rows[-2][1:6] == ["calls", "call", "VERB", "VBZ", rows[-2][5]]
+        assert "Person=3" in rows[-2][5]
+        assert rows[0][1][0].isupper()
+        starts.add(" ".join(row[1] for row in rows[:-2]))
+    assert {"Ada", "Ada Marsh", "Ferrybank"} <= starts
+    assert [third(v) for v in ("have", "watch", "carry", "play")] == [
+        "has",
+        "watches",
+        "carries",
+        "plays",
+    ]

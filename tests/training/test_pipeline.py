@@ -156,6 +156,23 @@ def test_wrong_options(given, words):
         options_for("pipeline", DEV, **given)
 
 
+def test_a_column_learns_from_more_sentences():
+    """Which the folds that predict it, and other stages, do not see."""
+    row = "\t".join(["1", "Zorbing", "zorb", "X", *["_"] * 6])
+    given = {"stages": ("upos", "lemma"), "jackknife": 2}
+    said: dict[bool, list[str]] = {False: [], True: []}
+    for more in (False, True):
+        extra = {"more": {"upos": f"{row}\n\n".encode() * 20}} if more else {}
+        options = options_for("pipeline", DEV, **given, **extra)
+        pipeline, _ = train(options, echo=said[more].append)
+        words = [w for w in predicted(pipeline, "Zorbing").splitlines() if w.startswith(b"1\t")]
+        assert (words[0].split(b"\t")[3] == b"X") == more
+    folds = [[line for line in said[more] if "right over" in line] for more in (False, True)]
+    assert folds[0] == folds[1]
+    with pytest.raises(UsageError, match="unknown stage 'tags'"):
+        options_for("pipeline", DEV, more={"tags": b""})
+
+
 def test_one_sentence_without_folds():
     """A label seen once, no lemmas, no features, no multiword tokens, an empty node."""
     text = "# text = Yes\n1\tYes\t_\tINTJ\t_\t_\t0\troot\t_\t_\n1.1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
