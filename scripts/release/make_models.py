@@ -186,6 +186,27 @@ RATES = {
     "parse, second order": 19_000,
     "ner": 215_000,
 }
+# What was found by reading errors on dev (docs/models/errors.md); the examples are invented.
+WEAK = {
+    "tokenize": ["the end of a sentence without a full stop, in lists and headings"],
+    "upos": [
+        "a noun or an adjective before a noun: velvet curtain",
+        "a preposition, a particle or an adverb: she looked over",
+        "a noun or a verb where letters do not tell: the choir sings",
+    ],
+    "parse": [
+        "what a prepositional phrase belongs to: met a painter with her uncle",
+        "compounds and names of several words: old harbour road",
+        "what is joined by and: they know he left and will call",
+        "clauses that run on without a comma: we missed the ferry where do we sleep",
+    ],
+    "ner": [
+        "rare places, and shops and restaurants: lunch at Button Barn",
+        "where a name of several words begins and ends: Office of Roads and Bridges of Oslo",
+        "'s in the name of a business: Lena's Bakery",
+        "acronyms, and names in small letters: ask jo",
+    ],
+}
 PACKAGES = ROOT / "models"  # of other languages than English
 ENTITY_FILES = {"ner": "train.iob2", "ner_dev": "dev.iob2"}
 
@@ -230,6 +251,8 @@ def card(model: Any, stage: str, language: str, credits: list[str]) -> None:
     rate = float(RATES["parse, second order" if second_order else stage])
     what = WHAT[stage].format(language)
     model.header["card"] = {"what": what, "credits": credits, "words_per_second": rate}
+    if language == "English" and stage in WEAK:
+        model.header["card"]["weak"] = WEAK[stage]
 
 
 def learned_from(files: Path, dev_too: bool) -> tuple[Source, Source | None]:

@@ -126,9 +126,14 @@ def _shipped(h: dict[str, Any]) -> list[str]:
     if "card" not in h:
         return []
     c = h["card"]
+
+    def listed(name: str, lines: list[str]) -> list[str]:
+        return [f"{name if not i else '':<13}{line}" for i, line in enumerate(lines)]
+
     return [
         f"speed        {c['words_per_second']:,.0f} words a second, file to file, on one core",
-        *(f"{'credits' if not i else '':<13}{line}" for i, line in enumerate(c["credits"])),
+        *listed("weak", c.get("weak", [])),
+        *listed("credits", c["credits"]),
     ]
 
 

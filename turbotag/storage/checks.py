@@ -116,7 +116,7 @@ PROVENANCE = {
     "certificate": {"primal": float, "dual": float, "gap": float},
     "epochs": int,
     "kept_epoch?": int,
-    "card?": {"what": str, "credits": [str], "words_per_second": float},
+    "card?": {"what": str, "credits": [str], "words_per_second": float, "weak?": [str]},
 }
 
 
