@@ -54,8 +54,8 @@ def test_the_same_figures_twice(data, tmp_path):
     pytest.importorskip("matplotlib")
     names = ("dca-ner", "egr", "sdca", "eg", "losses", "dca-parse", *NEWER)
     repro(*names, "page", "--size", "tiny", "--data", data, "--out", tmp_path / "one")
-    repro(*names[:3], "--size", "tiny", "--data", data, "--out", tmp_path / "two")
-    assert "sdca-methods.csv: the same" in repro("same", tmp_path / "one", tmp_path / "two")
+    repro(*names[:2], "--size", "tiny", "--data", data, "--out", tmp_path / "two")
+    assert "egr.csv: the same" in repro("same", tmp_path / "one", tmp_path / "two")
     report = (tmp_path / "one.md").read_text(encoding="utf-8")
     assert "**shows**" in report
     assert str(data) not in report

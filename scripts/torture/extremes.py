@@ -214,7 +214,7 @@ def settings(tally: Tally, folder: Path, quick: bool) -> None:
     for task, more in TASKS:
         every = list(itertools.product(OPTIMIZERS, REGULARIZERS, LOSSES))
         if quick:
-            every = [every[i] for i in rng.choice(len(every), 6, replace=False)]
+            every = [every[i] for i in rng.choice(len(every), 4, replace=False)]
         for (algorithm, params), C, (beta, gamma) in every:
             name = f"{task} {more} {algorithm} {params} C={C} beta={beta} gamma={gamma}"
             options = {**more, "algorithm": algorithm, "params": params, "epochs": 3}
@@ -309,7 +309,7 @@ def corpora(tally: Tally, folder: Path, quick: bool) -> None:
                 if pairing(task, more, algorithm, params, *loss):
                     every.append((name, task, corpus, more, algorithm, params, C, loss))
     for name, task, corpus, more, algorithm, params, C, (beta, gamma) in (
-        [every[i] for i in rng.choice(len(every), 40, replace=False)] if quick else every
+        [every[i] for i in rng.choice(len(every), 25, replace=False)] if quick else every
     ):
         options = {**more, "algorithm": algorithm, "params": params, "C": C}
         options |= {"beta": beta, "gamma": gamma, "epochs": 8 if task == "parse" else 70}
@@ -391,8 +391,9 @@ def sizes(tally: Tally, folder: Path, quick: bool) -> list[str]:
 
     for algorithm in ("dca",) if quick else ("dca", "sdca", "lbfgs"):
         # over candidate lists, or refused in a sentence
-        attack = functools.partial(many_labels, folder, 10_000, True, algorithm)
-        timed(f"10,000 labels and 6 GB of memory, {algorithm}", attack)
+        many = 2_000 if quick else 10_000
+        attack = functools.partial(many_labels, folder, many, True, algorithm)
+        timed(f"{many:,} labels and 6 GB of memory, {algorithm}", attack)
     labels = 200 if quick else 1000
     trained = functools.partial(many_labels, folder, labels, False, "dca")
     timed(f"{labels} labels", lambda: require(trained() == "", "refused"))

@@ -194,7 +194,7 @@ def test_refused(files, tmp_path):
         ("lemma", {"candidates": 3}, "scripts that fit"),
         ("lemma", {"init": "x.model"}, "--init"),
         ("morph", {"order": 2, "candidates": 3}, "--order 0 or 1"),
-        ("ner", {"candidates": 3}, "no spans"),
+        ("ner", {"candidates": 3}, "not spans"),
         ("morph", {"candidates": -1}, "between"),
         ("ner", {"order": 0, "constraints": "train"}, "order 0"),
     ):

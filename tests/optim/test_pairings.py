@@ -95,8 +95,11 @@ def test_certificates_of_every_pairing_agree(name, structure):
 )
 @pytest.mark.parametrize("structure", EXACT)
 def test_certificates_with_l1_agree(name, structure):
-    """Of optimizers with each other, and of the hinge with weights that others find."""
+    """Of optimizers with each other, and of the hinge with weights that others find: on chains
+    alone, as the threshold of l1 does not know the loss."""
     for beta, gamma in LOSSES:
+        if math.isinf(beta) and structure != "chain":
+            continue
         if not serves(ALGORITHMS[name].losses, beta, gamma):
             continue
         problem = problem_of(structure, beta, gamma)
