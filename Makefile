@@ -91,7 +91,7 @@ docs: $(VENV)/.installed  ## the Python reference from the docstrings, and all p
 	$(BIN)/mkdocs build --strict
 
 # Train the shipped models: turbotag/pretrained, models/.
-models: $(VENV)/.installed  ## train the shipped models (forty minutes)
+models: $(VENV)/.installed  ## train the shipped models (an hour and a half of one core)
 	$(BIN)/python scripts/release/make_models.py --data "$(DATA)"
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
