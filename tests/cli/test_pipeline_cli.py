@@ -285,10 +285,9 @@ def test_cards(name):
         found = {line[:12].strip(): line[13:] for line in lines if line[0] != " "}
         assert re.match(r".+: \d+ sentences, \d+ tokens", found["trained on"])
         assert re.search(r"sha256 [0-9a-f]{64}", card)
-        language = stage.split("-")[0]
         script, made = found["command"].split()
         assert script.endswith("make_models.py")
-        assert made in (stage, language)
+        assert f"{stage}-".startswith(f"{made}-")
         gap = r"(loose: )?primal \d\S+, (dual -?\d\S+, duality gap \d\S+ \(.* %|and no dual point)"
         assert re.match(
             rf"(of the convex surrogate, )?{gap}.* after \d+ epochs", found["certificate"]
@@ -297,14 +296,14 @@ def test_cards(name):
         assert found["licence"] == "CC BY-SA 4.0"
         assert "CC BY-SA 4.0" in found["credits"]
         assert re.match(r"[\d,]+ words a second, file to file, on one core", found["speed"])
-        assert re.match(r"\d\.\d\d MB", found["file"])
+        assert re.match(r"\d+\.\d\d MB", found["file"])
         tests = [line for line in lines if line.startswith("test")]
         conventions = {
             "parse": ("conll18 (", "nopunct (", "conllx ("),
             "ner": ("conlleval (", "strict ("),
             "tokenize": (),  # scored on dev
         }
-        for convention in conventions.get(stage.split("-")[1], ("all tokens",)):
+        for convention in conventions.get(stage.rsplit("-", 1)[1], ("all tokens",)):
             assert any(convention in line and re.search(r" \d\d\.\d\d,", line) for line in tests)
 
 
