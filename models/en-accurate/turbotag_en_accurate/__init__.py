@@ -1,0 +1,1 @@
+"""More accurate models of English for turbotag: `turbotag predict en-accurate`."""
