@@ -22,14 +22,15 @@ def command(name: str | None) -> None:
     from turbotag.storage import store
 
     if name is None:
+        width = max(map(len, (*shipped(), *pipelines())))
         for each, path in shipped().items():
             header, _ = store.load_file(path, None, ("",))
-            click.echo(summary(each, header, store.size(path)))
+            click.echo(f"{each:<{width}} {summary(header, store.size(path))}")
         for each, parts in pipelines().items():
             size = sum(store.size(shipped()[part]) for part in parts)
             if each in files():  # what its stages share is stored once
                 size = store.size(str(files()[each]))
-            click.echo(f"{each:<12} pipeline of {', '.join(parts)}, {size / 1e6:.1f} MB")
+            click.echo(f"{each:<{width}} pipeline of {', '.join(parts)}, {size / 1e6:.1f} MB")
         return
     announce_compilation()
     models, paths = models_of(name), paths_of(name)

@@ -18,9 +18,9 @@ from turbotag.optim.certificate import Certificate
 from turbotag.report.tables import percent
 
 
-def summary(name: str, header: dict[str, Any], size: int) -> str:
-    """One line about a shipped model."""
-    return f"{name:<12} {header.get('card', {}).get('what', header['task'])}, {size / 1e6:.1f} MB"
+def summary(header: dict[str, Any], size: int) -> str:
+    """What a shipped model is for, and how large."""
+    return f"{header.get('card', {}).get('what', header['task'])}, {size / 1e6:.1f} MB"
 
 
 def model_card(model: Model) -> str:
