@@ -16,6 +16,7 @@ if not SCRIPTS.is_dir():
     pytest.skip("scripts/ is not here", allow_module_level=True)
 sys.path[:0] = [str(SCRIPTS / "data"), str(SCRIPTS)]
 
+import conversions  # noqa: E402
 import penn  # noqa: E402
 import prepare  # noqa: E402
 
@@ -290,14 +291,14 @@ def test_a_failed_write_leaves_nothing(tmp_path, ner_files, monkeypatch, capsys)
 
 
 def test_what_reads_back_otherwise_is_not_installed(tmp_path, ner_files, monkeypatch, capsys):
-    real = prepare.ner_file
+    real = conversions.ner_file
 
     def wrong(path, file, remarks):
         result = real(path, file, remarks)
         result.words[0] = "Adam"
         return result
 
-    monkeypatch.setattr(prepare, "ner_file", wrong)
+    monkeypatch.setattr(conversions, "ner_file", wrong)
     error = refused(capsys, tmp_path / "data", "conll2003", *ner_files, "--any-size")
     assert "is not what was to be written" in error
 

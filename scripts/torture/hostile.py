@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from targets import TREES, Parts, model_bytes, packed
+from attempts import TREES
+from model_targets import Parts, model_bytes, packed
 
 from turbotag.storage.tensors import LARGEST_HEADER
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attempts import TAGS, TREES, check_message
 from figures import table
 from hostile import (
     HUGE,
@@ -43,18 +44,7 @@ from hostile import (
     values,
 )
 from measure import turbotag
-from targets import (
-    TAGS,
-    TREES,
-    Parts,
-    bare,
-    check_message,
-    model_bytes,
-    saved,
-    scratch,
-    small_models,
-    use,
-)
+from model_targets import Parts, bare, model_bytes, saved, scratch, small_models, use
 
 from turbotag.errors import DataError, TurbotagError, UsageError
 from turbotag.models.shipped import SHIPPED

@@ -12,15 +12,16 @@ if not (ROOT / "scripts" / "torture").is_dir():
     pytest.skip("needs the scripts of the repository", allow_module_level=True)
 sys.path.insert(0, str(ROOT / "scripts" / "torture"))
 
-import targets  # noqa: E402
-from targets import TARGETS, attempt  # noqa: E402
+import attempts  # noqa: E402
+from attempts import attempt  # noqa: E402
+from targets import TARGETS  # noqa: E402
 
 KEPT = [(name, path) for name in TARGETS for path in (CORPUS / name.replace(" ", "-")).glob("*")]
 
 
 @pytest.mark.parametrize(("name", "path"), KEPT, ids=[f"{n} {p.name}" for n, p in KEPT])
 def test_kept(name, path, monkeypatch):
-    monkeypatch.setattr(targets, "THOROUGH", True)
+    monkeypatch.setattr(attempts, "THOROUGH", True)
     attempt(TARGETS[name].run, path.read_bytes())
 
 

@@ -28,7 +28,8 @@ if not SCRIPTS.is_dir():
     pytest.skip("needs the scripts of the repository", allow_module_level=True)
 sys.path.insert(0, str(SCRIPTS))
 
-from targets import TAGS, bare, model_bytes, packed, small_models  # noqa: E402
+from attempts import TAGS  # noqa: E402
+from model_targets import bare, model_bytes, packed, small_models  # noqa: E402
 
 
 @pytest.fixture
