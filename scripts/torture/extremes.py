@@ -250,7 +250,8 @@ def pairing(
         return True
     if more.get("entropy") == "bethe":
         return algorithm in ("dca", "sgd") and not hinge
-    return algorithm in ("dca", "sdca", "sgd") and params.get("sampling") != "gap-importance"
+    refused = params.get("sampling") == "gap-importance" or "l1" in params
+    return algorithm in ("dca", "sdca", "sgd") and not refused
 
 
 # ---- Corpora -------------------------------------------------------------------------------------
