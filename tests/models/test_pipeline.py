@@ -415,7 +415,7 @@ def test_shipped_models():
             model = model.tokenizer
         else:
             assert isinstance(model, Parser if name.endswith("parse") else Tagger)
-        assert size < 12e6
+        assert size < (17e6 if name == "en-accurate-parse" else 9e6)
         assert model.header["licence"] == "CC BY-SA 4.0"
         assert model.header["card"]["credits"]
         assert not re.search(r"/(work|home|root|tmp)\b", str(model.header))  # no paths of a machine
@@ -467,7 +467,7 @@ def test_unknown_names():
         with pytest.raises(DataError, match="is neither a file nor a shipped model") as caught:
             load(name)
         assert str(caught.value).startswith(f"{name}: ")
-        assert all(known in str(caught.value) for known in [*shipped(), *pipelines()])
+        assert all(known in str(caught.value) for known in pipelines())
     for name in ("none.model", "none/en", "en.model"):
         with pytest.raises(DataError, match=f"{name}: no such file"):
             load(name)

@@ -72,8 +72,9 @@ def find(name: str) -> str:
         return name
     if name in shipped():
         return shipped()[name]
-    known = sorted({*pipelines(), *shipped()})
+    known, whole = sorted({*pipelines(), *shipped()}), sorted({*pipelines(), *files()})
     raise DataError(
-        f"is neither a file nor a shipped model ({', '.join(known)})" + did_you_mean(name, known),
+        f"is neither a file nor a shipped model ({', '.join(whole)}, or a stage of one, such as "
+        f"en-ner)" + did_you_mean(name, known),
         name,
     )
