@@ -75,12 +75,14 @@ class Task:
         key = name, tuple(sorted(params.items()))
         if key not in self._compiled:
             self._compiled.add(key)
-            # acceleration has kernels of its own, and begins only where plain steps are slow
+            # acceleration has kernels of its own, begins only where plain steps are slow, and
+            # certifies an inner problem after some epochs
             begun = [{"kappa": 1.0}] if name == "sdca-accelerated" else []
             for more in ({}, *begun):
                 given = params | more
                 other = algorithm(name)(self.problem, lam, np.random.default_rng(seed), **given)
-                other.epoch()
+                for _ in range(10 if more else 1):
+                    other.epoch()
                 other.finish()
                 other.certify()
                 other.close()
