@@ -773,8 +773,14 @@ def test_templates_read_supertags_only_if_there_are_any(folder, small):
     own.write_text("h:super m:super dist\nm:upos dir\n")
     with pytest.raises(UsageError, match="reads supertags: add --supertags 5"):
         fit(folder, "x", train=small, template=str(own))
-    model = fit(folder, "own", train=small, template=str(own), supertags=2, epochs=2)[0]
+    said = []
+    options = {"train": small, "template": str(own), "supertags": 2, "epochs": 2}
+    model = fit(folder, "own", said.append, **options)[0]
     assert model.header["templates"]["arc"] == own.read_text()
+    assert not any("reads no supertags" in line for line in said)
+    own.write_text("h:upos m:upos dist\n")
+    fit(folder, "own", said.append, **options)
+    assert sum("reads no supertags" in line for line in said) == 1
 
 
 def test_supertagged_training_resumes_to_the_same_bytes(tmp_path, small, monkeypatch):

@@ -79,7 +79,7 @@ def prepare(options: ParserOptions, block: Block, progress: Progress) -> Setup:
     if old:
         resources = kept_resources(old.resources, resources)
     scanner = Scanner(texts, resources)
-    check_columns(options, scanner)
+    check_columns(options, scanner, echo)
     gold_dev = dev = read(options.dev, options.layout.format) if options.dev else None
     tagged = block
     if options.jackknife:
@@ -144,8 +144,9 @@ def without(missing: dict[str, str], text: str) -> str:
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
 
-def check_columns(options: ParserOptions, scanner: Scanner) -> None:
-    """Refuse templates that read the tree that is to be predicted."""
+def check_columns(options: ParserOptions, scanner: Scanner, echo: Echo) -> None:
+    """Refuse templates that read the tree that is to be predicted; warn of a set of one's own that
+    leaves the supertags unread."""
     hidden = {"head", "deprel"} if options.labels else {"head"}
     seen = hidden & set(scanner.words.tokens.columns)
     if seen:
@@ -154,6 +155,13 @@ def check_columns(options: ParserOptions, scanner: Scanner) -> None:
         )
     if {SUPER, SECOND} & set(scanner.words.at) and not options.supertags:
         raise UsageError(f"template {options.template!r} reads supertags: add --supertags 5")
+    if options.supertags and options.template:
+        atoms = (a for t in scanner.stage["arc"].templates for _, a in (*t.head, *t.mod))
+        if not any(atom.source in (SUPER, SECOND) for atom in atoms):
+            echo(
+                f"warning: template {options.template!r} reads no supertags: to score arcs by them "
+                "too, add the lines of features/templates/super-arcs.txt"
+            )
 
 
 def old_stages(old: Parser, texts: dict[str, str], echo: Echo) -> dict[str, OldStage]:
