@@ -89,8 +89,58 @@ def test_every_folder_of_scripts_tells_what_it_does_from_anywhere(folder, tmp_pa
 def bench_pages():
     """Modules of scripts/bench that make a page."""
     found = sorted(p.stem for p in (SCRIPTS / "bench").glob("*.py") if "\nPAGE = " in p.read_text())
-    assert len(found) == 8
+    assert len(found) == 9
     return found
+
+
+# ---- Sentences of a grammar --------------------------------------------------------------------
+
+
+def small_treebank():
+    """Nouns, adjectives and verbs in all their forms; verbs with an object, one with *for*."""
+
+    def rows(*cells):
+        lines = ([str(n), *c[:4], "_", *c[4:], "_", "_"] for n, c in enumerate(cells, 1))
+        return "\n".join(map("\t".join, lines)) + "\n\n"
+
+    noun, small = ("gate", "gate", "NOUN", "NN"), ("small", "small", "ADJ", "JJ", "3", "amod")
+    others = [
+        ("gates", "gate", "NOUN", "NNS"),
+        *((w, w, "NOUN", "NN") for w in ("turbine", "mail")),
+    ]
+    text = rows((*noun, "0", "root"), small, *((*other, "1", "conj") for other in others)) * 5
+    for lemma in ("fetch", "rent", "mail"):
+        for xpos, end in (("VBD", "ed"), ("VBN", "ed"), ("VBG", "ing")):
+            verb = (lemma + end, lemma, "VERB", xpos, "0", "root")
+            text += rows(verb, (*noun, "1", "obj")) * 2
+    for form, xpos in (("looked", "VBD"), ("looked", "VBN"), ("looking", "VBG")):
+        verb = (form, "look", "VERB", xpos, "0", "root")
+        text += rows(verb, ("for", "for", "ADP", "IN", "3", "case"), (*noun, "1", "obl")) * 2
+    return text
+
+
+def test_sentences_of_the_grammar_are_trees_without_the_words_left_out(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "release"))
+    from formal_english import formal_english
+
+    names = ["Ada", "Maria"], ["Marsh"], ["Ferrybank"]
+    given = small_treebank(), names, {"turbine", "Maria"}, 300
+    text = formal_english(*given, seed=1)
+    assert text == formal_english(*given, seed=1) != formal_english(*given, seed=2)
+    crossing = 0
+    for sentence in text.strip("\n").split("\n\n"):
+        rows = [line.split("\t") for line in sentence.split("\n")]
+        heads = [int(row[6]) for row in rows]
+        assert [row[0] for row in rows] == [str(n) for n in range(1, len(rows) + 1)]
+        assert heads.count(0) == 1
+        for at in range(1, len(rows) + 1):
+            steps = 0
+            while at:
+                at, steps = heads[at - 1], steps + 1
+                assert steps <= len(rows)
+        assert not {"turbine", "Turbine", "Maria"} & {row[1] for row in rows}
+        crossing += any(row[7] == "case" and int(row[6]) < int(row[0]) - 1 for row in rows)
+    assert crossing  # which we looked for
 
 
 # ---- Sentences in the third person -------------------------------------------------------------

@@ -114,6 +114,18 @@ def test_resumed_stage_by_stage_to_the_same_bytes(tmp_path, monkeypatch, cluster
     assert Path(path).read_bytes() == Path(whole[2]).read_bytes()
 
 
+def test_stages_that_pipelines_share_are_trained_once(tmp_path, clusters, whole):
+    """Two that differ in the parser; the bytes are those of a training on its own."""
+    given = {"clusters": {"own": clusters}, **SMALL, "kept": str(tmp_path / "kept")}
+    first, other, said = str(tmp_path / "first"), str(tmp_path / "other"), []
+    train(options_for("pipeline", DEV, TEST, **given, heads=3), first)
+    train(options_for("pipeline", DEV, TEST, **given), other, echo=said.append)
+    done = [line.split(":")[0] for line in said if "done before" in line]
+    assert done == ["tokenize", "upos", "upos0", "upos1", "lemma", "lemma0", "lemma1"]
+    assert Path(other).read_bytes() == Path(whole[2]).read_bytes()
+    assert Path(first).read_bytes() != Path(other).read_bytes()
+
+
 def test_columns_that_no_stage_fills_are_not_read(folder):
     """Tags of the file that new text will not have must not be learned from."""
     options = options_for("pipeline", DEV, stages=("upos", "parse"), **SMALL)
@@ -171,6 +183,27 @@ def test_a_column_learns_from_more_sentences():
     assert folds[0] == folds[1]
     with pytest.raises(UsageError, match="unknown stage 'tags'"):
         options_for("pipeline", DEV, more={"tags": b""})
+
+
+def test_the_parser_learns_from_more_sentences(monkeypatch):
+    """Their columns are those that the stages before it predict."""
+    more = "1\tWe\t_\tX\tY\t_\t2\tzorb\t_\t_\n2\tslept\t_\tX\tY\t_\t0\troot\t_\t_\n\n"
+    given = {"stages": ("upos", "parse"), **SMALL, "more": {"parse": more.encode()}}
+    learned = []
+    whole = module.train_parser
+
+    def seen(options, **work):
+        learned.append(read(options.train))
+        return whole(options, **work)
+
+    monkeypatch.setattr(module, "train_parser", seen)
+    pipeline, _ = train(options_for("pipeline", DEV, **given))
+    (block,) = learned
+    assert block.n_sentences == read(DEV).n_sentences + 1
+    tags, others, heads, labels = (block.strings(at)[-2:] for at in (3, 4, 6, 7))
+    assert not {"X", "_"} & set(tags)
+    assert (others, heads, labels) == (["_", "_"], ["2", "0"], ["zorb", "root"])
+    assert "zorb" in pipeline.models[-1].header["labels"]
 
 
 def test_one_sentence_without_folds():

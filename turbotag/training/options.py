@@ -36,8 +36,9 @@ CANDIDATES, MOST_CANDIDATES = 12, 1000  # labels of a word
 GROUPS = ("layout", "fit", "loss", "params", "resources")  # fields that are groups of options
 # Options that do not change what a training is, only when it ends.
 FREE = (
-    *("licence", "calibration"),
+    *("licence", "calibration", "kept"),
     *("epochs", "stop_gap", "patience", "max_oracle_calls", "max_seconds", "threads"),
+    *("workers", "address"),
 )
 LATER = (
     "difference",
@@ -271,8 +272,9 @@ class PipelineOptions(TrainingOptions):
     ner, ner_dev: files with entities; stages: some of STAGES, None for all that the data can teach;
     jackknife: the number of folds by which columns are predicted, 0 for gold columns; supertags,
     heads, parts: of the parser; recipes: options of single stages by their names, in place of the
-    usual ones; more: by column, CoNLL-U text that the model of the column learns from beside the
-    treebank, and that no other stage sees (both only from Python).
+    usual ones; more: by the name of a column, or "parse", CoNLL-U text that this stage learns from
+    beside the treebank, and that no other stage sees; kept: a folder in which finished stages and
+    folds stay, and where pipelines that differ in later stages find them (these only from Python).
     """
 
     ner: Source | None = None
@@ -284,6 +286,7 @@ class PipelineOptions(TrainingOptions):
     parts: tuple[str, ...] = ()
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
     more: dict[str, bytes] = field(default_factory=dict)
+    kept: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

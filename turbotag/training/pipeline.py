@@ -7,10 +7,12 @@ stage reads it. In the dev set, columns are predicted by the final models.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ from turbotag.training.tagger import train as train_tagger
 from turbotag.training.tokenizer import train_tokenizer
 from turbotag.training.work import Training, Work
 
+OF_PARSERS = ("supertags", "heads", "parts")  # options that stages before do not read
 TAGS: dict[str, Any] = {"loss": "softmax-margin", "gamma": 3.0, "stop_gap": "1%", "keep": "last"}
 SHOWN = ("Tokens", "Sentences", "Words", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS")
 
@@ -62,7 +65,8 @@ class Data:
 def train_pipeline(options: PipelineOptions, work: Work) -> tuple[Pipeline, dict[str, Any]]:
     """Train all stages and write them to one file, if one is given: (pipeline, header).
 
-    Each stage, and each fold, has a checkpoint beside the file until that is written.
+    Each stage, and each fold, has a checkpoint beside the file until that is written; or, for good,
+    in a folder that is given for it.
     """
     block = read_treebank(options.train)
     progress = work.progress(options.fingerprint(block))
@@ -122,9 +126,9 @@ class _Run:
         self.options, self.progress, self.trace = options, progress, trace
         self.mark = sha256(block)
         self.gold_dev = read_treebank(options.dev) if options.dev else None
-        empty = [column for column in COLUMNS if column not in names]
-        dev = _emptied(self.gold_dev, empty) if self.gold_dev else None
-        self.data = Data(_emptied(block, empty), dev)
+        self.empty = [column for column in COLUMNS if column not in names]
+        dev = _emptied(self.gold_dev, self.empty) if self.gold_dev else None
+        self.data = Data(_emptied(block, self.empty), dev)
         self.models: dict[str, Any] = {}
 
     def stage(self, name: str) -> None:
@@ -150,7 +154,22 @@ class _Run:
             own = {key: array for key, array in arrays.items() if key}
             self.models[name] = KINDS[said["kind"]].restored(said["header"], own)
 
-        self.progress.once(name, work, use)
+        self._progress(name).once(name, work, use)
+
+    def _progress(self, stage: str) -> Progress:
+        """The checkpoints of a stage. In a folder for several pipelines they are known by what the
+        stage and those before it read; one that has other options gets a checkpoint of its own."""
+        if self.options.kept is None:
+            return self.progress
+        upto = STAGES[: STAGES.index(stage) + 1]
+        unread = OF_PARSERS if "parse" not in upto else ()
+        mark = {key: value for key, value in self.progress.mark.items() if key not in unread}
+        for key in ("recipes", "more"):
+            mark[key] = {name: x for name, x in mark.get(key, {}).items() if name in upto}
+        digest = hashlib.sha256(json.dumps(mark, sort_keys=True).encode()).hexdigest()[:16]
+        folder = Path(self.options.kept)
+        folder.mkdir(parents=True, exist_ok=True)
+        return Progress(str(folder / digest), mark, resume=True, echo=self.progress.echo)
 
     def _say(self) -> dict[str, Any]:
         return {"trace": Trace(self.progress.echo), "echo": self.progress.echo}
@@ -179,12 +198,26 @@ class _Run:
         return tagger_options(task, train, dev, format="conllu", **given)
 
     def _column(self, column: str) -> Any:
+        train, dev = self._contents(column)
+        return train_tagger(self._tagger_options(column, train, dev), **self._say())[0]
+
+    def _contents(self, stage: str) -> tuple[Content, Content | None]:
+        """The data with the sentences that only this stage learns from. As no stage before it has
+        learned from those, their columns are predicted by the models themselves, without folds."""
         train, dev = self.data.contents()
-        whole = Content.of(train + self.options.more.get(column, b""), train.name)
-        return train_tagger(self._tagger_options(column, whole, dev), **self._say())[0]
+        text = self.options.more.get(stage)
+        if not text:
+            return train, dev
+        block = self.data.train
+        more = _emptied(_parsed(text, block), self.empty)
+        for column in COLUMNS:
+            if column in self.models and self.options.jackknife:
+                model = self.models[column]
+                more = _parsed(annotate(model, more, model.new_extractor(), BEST), block)
+        return Content.of(train + more.buf.tobytes(), train.name), dev
 
     def _parser(self) -> Any:
-        options, (train, dev) = self.options, self.data.contents()
+        options, (train, dev) = self.options, self._contents("parse")
         given: dict[str, Any] = {
             "format": "conllu",
             "supertags": options.supertags or None,
@@ -231,7 +264,7 @@ class _Run:
             found = gold.copy()
             fold = draw_folds(block.n_sentences, k, self.options.fit.seed, block.path)
             lengths = np.diff(block.sentences)
-            self.progress.folds(
+            self._progress(column).folds(
                 column,
                 k,
                 lambda f: self._predict_fold(column, fold == f),
