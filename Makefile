@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 DATA   ?= corpora
 OUT    := build-demo
 
-.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order calibration server pipeline doors fuzz clean
+.PHONY: help demo test pythons lint wheel lowest docs models bench optimizers parser second-order calibration server pipeline doors shards fuzz clean
 
 help:  ## list the targets (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,7 +91,7 @@ docs: $(VENV)/.installed  ## the Python reference from the docstrings, and all p
 	$(BIN)/mkdocs build --strict
 
 # Train the shipped models: turbotag/pretrained, models/.
-models: $(VENV)/.installed  ## train the shipped models (an hour and a half of one core)
+models: $(VENV)/.installed  ## train the shipped models (under an hour on two cores)
 	$(BIN)/python scripts/release/make_models.py --data "$(DATA)"
 
 # Race python-crfsuite and ufal.udpipe, measure scaling and starting (about three quarters of an hour,
@@ -140,6 +140,10 @@ pipeline: $(VENV)/.installed  ## measure the shipped models: docs/models.md (a q
 doors: $(VENV)/.installed  ## race sklearn-crfsuite, measure documents: docs/doors.md (five minutes)
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python scripts/bench doors crf documents page --data "$(DATA)"
+
+# Shards and workers of Ray: docs/shards.md.
+shards: $(VENV)/.installed  ## measure dual ascent on shards, and workers of Ray: docs/shards.md (half an hour)
+	$(BIN)/python scripts/bench shards epochs clusters kills files page --data "$(DATA)"
 
 # Attack it: fuzzing, hostile models, faults, extreme numbers, load: docs/reliability.md.
 .PHONY: torture

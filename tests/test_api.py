@@ -542,7 +542,7 @@ WRONG_OPTIONS = [
     ),
     (turbotag.Tagger, {"smapling": "gap"}, "did you mean 'sampling'?"),
     (turbotag.Tagger, {"epoch": 3, "algorithm": "lbfgs"}, "parameters of lbfgs: none"),
-    (turbotag.Tagger, {"colour": "red"}, "there is no option 'colour' (options: C, algo"),
+    (turbotag.Tagger, {"colour": "red"}, "there is no option 'colour' (options: C, "),
     (turbotag.Tagger, {"kbest": 3}, "kbest is a parameter of mira, not of sdca"),
     (turbotag.Tagger, {"target": "pos"}, "there is no option 'target'"),
     (turbotag.Tagger, {"drop": 0.1}, "drop needs compact"),

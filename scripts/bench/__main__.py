@@ -26,6 +26,7 @@ PAGES = {
     "pipeline": "the shipped models: docs/models.md",
     "server": "the server with 50 clients: docs/server.md",
     "doors": "sklearn-crfsuite, and documents one by one: docs/doors.md",
+    "shards": "dual ascent on shards, workers of Ray: docs/shards.md",
     "optimizers": "all optimizers: docs/optimizers.md",
 }
 

@@ -55,6 +55,7 @@ ALLOWED = {
     ("integrations/server.py", "asyncio"): "`turbotag serve` answers requests",
     ("integrations/connections.py", "asyncio"): "`turbotag serve` ends those that say nothing",
     ("integrations/server.py", "socket"): "`turbotag serve` listens where it is told to",
+    ("distributed/actors.py", "socket"): "--workers: asks whether a cluster is there",
     ("integrations/forms.py", "urllib"): "urllib.parse: reads the fields of a request",
 }
 

@@ -32,6 +32,8 @@ class Arguments(TypedDict, total=False):
     max_seconds: float | None
     threads: int | None
     shards: int | None
+    workers: int | None
+    address: str | None
     init: str | None
     seed: int | None
     licence: str | None

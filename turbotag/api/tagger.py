@@ -61,7 +61,8 @@ class Tagger(Trained):
         share of the largest weight below which files leave weights out; loss, beta, gamma: the
         loss; C: regularization, lambda = 1/(C n); algorithm: the optimizer; epochs, stop_gap,
         patience, max_oracle_calls, max_seconds: when it stops; threads: how many threads compute;
-        shards: how many groups sdca deals the sentences to; keep: the best epoch or the last, if
+        shards: how many groups sdca deals the sentences to; workers, address: how many processes of
+        a Ray cluster, each with a shard, and where it is; keep: the best epoch or the last, if
         there is a dev set; init: a model to go on from; seed: of all randomness; licence: a text
         that is kept in the model; calibration: False leaves probabilities as they are; parameters:
         those of the algorithm, such as sampling of sdca.

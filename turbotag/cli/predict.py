@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import sys
@@ -35,6 +36,8 @@ class Asked:
     keep_tags: bool
     draw: str | None
     threads: int
+    workers: int | None
+    address: str | None
 
     def check(self) -> None:
         draw, to = self.draw, self.to
@@ -46,6 +49,10 @@ class Asked:
             raise click.UsageError(told if to in (None, "conllu") else f"--draw does not draw {to}")
         if self.output_dir is not None and (self.output or draw):
             raise click.UsageError("--output-dir goes with neither --output nor --draw")
+        if self.workers and (self.output_dir is None or self.threads > 1):
+            raise click.UsageError("--workers needs --output-dir, and does not go with --threads")
+        if self.address is not None and not self.workers:
+            raise click.UsageError("--address needs --workers")
 
 
 @click.command("predict")
@@ -110,6 +117,18 @@ class Asked:
 @click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Worker threads."
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --output-dir: let N processes work on the files, on this machine or on those of a "
+    "Ray cluster, which must find the files under the same names (pip install 'turbotag[ray]').",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="With --workers: the Ray cluster; by default one is started on this machine alone.",
+)
 @taking(Asked)
 def command(asked: Asked) -> None:
     """Tag or parse FILE, or standard input, with MODEL, a file or a shipped model.
@@ -125,12 +144,12 @@ def command(asked: Asked) -> None:
     turbotag predict en letter.txt --marginals --draw letter.html > letter.conllu
     turbotag predict en letter.txt --to spans
     turbotag predict en letters/ --output-dir parsed --to json
+    turbotag predict en letters/ --output-dir parsed --workers 4
     turbotag predict ner.model text.iob2 > tagged.iob2
     turbotag predict parse.model tagged.conllu --marginals > parsed.conllu
     printf 'Ada\\nsings\\n.\\n' | turbotag predict ner.model
     """
-    from turbotag.errors import DataError, TurbotagError
-    from turbotag.models.model import Output
+    from turbotag.errors import DataError
     from turbotag.models.pipeline import RAW, Pipeline, load
 
     if asked.output in FORMATS and asked.to in (None, asked.output):
@@ -145,19 +164,16 @@ def command(asked: Asked) -> None:
         raise click.UsageError(f"{given} is for pipelines, such as en; {name} is a single model")
     to = asked.to or ("" if single else "conllu")
     jobs = _jobs(asked.files, asked.output, asked.output_dir, to)
-    proofs: list[tuple[int, int]] | None = [] if asked.decode == "map" else None
-    what = Output(asked.decode, asked.marginals, asked.nbest, proofs=proofs, to=asked.to)
-    failed = 0
-    for file, place in jobs:
-        try:
-            if asked.output_dir is not None and place is not None:
-                os.makedirs(os.path.dirname(place), exist_ok=True)
-            _predict(loaded, file, place, what, asked)
-        except (TurbotagError, OSError) as e:
-            if len(jobs) == 1 or isinstance(e, BrokenPipeError):
-                raise
-            failed += 1
-            say(f"turbotag: {e}")
+    failed, proofs = 0, []
+    for done in _spread(asked, jobs) if asked.workers else map(FileWorker(asked, loaded), jobs):
+        proofs += done.proofs
+        for line in done.said:
+            say(line)
+        if done.error and (len(jobs) == 1 or isinstance(done.error, BrokenPipeError)):
+            raise done.error
+        failed += done.error is not None
+        if done.error:
+            say(f"turbotag: {done.error}")
     if proofs:
         best, trees = (sum(x) for x in zip(*proofs, strict=True))
         say(f"{best} of {trees} trees are proven to have the largest score")
@@ -204,8 +220,78 @@ def _jobs(
     return [(path, target) for target, path in jobs.items()]
 
 
-def _predict(model: Any, file: str, output: str | None, what: Any, asked: Asked) -> None:
-    """Predict on one file; output: where to write, None for standard output."""
+@dataclass
+class Done:
+    """What became of a file: what went wrong, warnings that nobody has seen yet, and of --decode
+    map how many trees are proven to be the best, of how many."""
+
+    error: Exception | None
+    said: list[str]
+    proofs: list[tuple[int, int]]
+
+
+class FileWorker:
+    """Predicts on files, in this process or in one of Ray. say: is told of warnings."""
+
+    def __init__(self, asked: Asked, model: Any, say: Callable[[str], object] = say):
+        self.asked, self.model, self.say = asked, model, say
+
+    def __call__(self, job: tuple[str, str | None]) -> Done:
+        from turbotag.errors import TurbotagError
+        from turbotag.models.model import Output
+
+        asked, (file, place) = self.asked, job
+        done = Done(None, [], [])
+        proofs = done.proofs if asked.decode == "map" else None
+        what = Output(asked.decode, asked.marginals, asked.nbest, proofs=proofs, to=asked.to)
+        try:
+            if asked.output_dir is not None and place is not None:
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+            _predict(self.model, file, place, what, asked, self.say)
+        except (TurbotagError, OSError) as e:
+            done.error = e
+        return done
+
+
+class RemoteWorker:
+    """A FileWorker in a process of Ray, for which names of files mean what they mean here."""
+
+    def __init__(self, asked: Asked, folder: str):
+        from turbotag.models.pipeline import load
+
+        os.chdir(folder)
+        self.said: list[str] = []
+        self.work = FileWorker(asked, load(asked.model, asked.keep_tags), self.said.append)
+
+    def predict(self, file: str, place: str) -> Done:
+        self.said.clear()
+        done = self.work((file, place))
+        return replace(done, said=list(self.said))
+
+
+def _spread(asked: Asked, jobs: list[tuple[str, str | None]]) -> Iterator[Done]:
+    """The files on workers of Ray, in order."""
+    from turbotag.distributed.actors import spread
+
+    assert asked.workers
+    make = functools.partial(RemoteWorker, asked, os.getcwd())
+    with progress_bar(True, " files", len(jobs)) as progress:
+        for done in spread(make, "predict", jobs, asked.workers, asked.address):
+            if progress:
+                progress(1)
+            yield done
+
+
+def _predict(
+    model: Any,
+    file: str,
+    output: str | None,
+    what: Any,
+    asked: Asked,
+    say: Callable[[str], object],
+) -> None:
+    """Predict on one file; output: where to write, None for standard output; say: is told of
+    warnings."""
     from turbotag.models.gold import Layout
     from turbotag.models.prediction import predict
     from turbotag.storage.store import replacing
@@ -213,7 +299,9 @@ def _predict(model: Any, file: str, output: str | None, what: Any, asked: Asked)
     with contextlib.ExitStack() as stack:
         if asked.draw:
             page: IO[bytes] = stack.enter_context(replacing(asked.draw))
-        progress = stack.enter_context(progress_bar(output is not None))
+        progress = None
+        if not asked.workers:
+            progress = stack.enter_context(progress_bar(output is not None))
         out: IO[bytes] = stack.enter_context(replacing(output)) if output else sys.stdout.buffer
         if output and output.endswith(".gz"):
             out = stack.enter_context(packed(out))
@@ -265,12 +353,14 @@ class Tee(io.BytesIO):
 
 
 @contextlib.contextmanager
-def progress_bar(to_file: bool) -> Iterator[Callable[[int], object] | None]:
+def progress_bar(
+    to_file: bool, unit: str = " tokens", total: int | None = None
+) -> Iterator[Callable[[int], object] | None]:
     """A progress bar on stderr, if a person is watching and the tags do not go to the screen."""
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
         yield None
         return
     from tqdm import tqdm
 
-    with tqdm(unit=" tokens", unit_scale=True) as bar:
+    with tqdm(unit=unit, total=total, unit_scale=total is None) as bar:
         yield bar.update

@@ -194,6 +194,18 @@ class _Train(click.Command):
     " on the number of shards, never on the number of threads.",
 )
 @click.option(
+    "--workers",
+    type=int,
+    metavar="N",
+    help="sdca: deal the sentences to N shards, each in a process of its own, on this machine or "
+    "on those of a Ray cluster (pip install 'turbotag[ray]'). The model is that of --shards N.",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="With --workers: the Ray cluster; by default one is started on this machine alone.",
+)
+@click.option(
     "--init",
     metavar="MODEL",
     help="Go on from another model, given by file or name. Its features and labels are kept, "

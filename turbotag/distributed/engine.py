@@ -7,14 +7,29 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
+Arguments = Sequence[tuple[Any, ...] | None]
+
+
+class LostShards(Exception):
+    """Raised by a call if the workers of some shards are gone: their numbers."""
+
+    def __init__(self, shards: list[int]):
+        super().__init__(f"the workers of shards {shards} are gone")
+        self.shards = shards
+
 
 class Engine(Protocol):
     """Holds S shards, and calls them all at once."""
 
     S: int
 
-    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The results of method(*arguments[k]) of shard k, for k = 0..S-1."""
+    def call(self, method: str, arguments: Arguments) -> list[Any]:
+        """The results of method(*arguments[k]) of shard k, for k = 0..S-1. Where arguments[k] is
+        None, shard k is not called, and its result is None. May raise LostShards."""
+        ...
+
+    def replace(self, shards: list[int]) -> None:
+        """Make lost shards again, with the dual variables that a shard starts with."""
         ...
 
     def close(self) -> None:
@@ -30,14 +45,17 @@ class Threads:
         self.shards, self.S = shards, len(shards)
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
-    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        calls = [getattr(shard, method) for shard in self.shards]
+    def call(self, method: str, arguments: Arguments) -> list[Any]:
+        both = list(zip(self.shards, arguments, strict=True))
         if self.pool is None:
-            return [call(*given) for call, given in zip(calls, arguments, strict=True)]
+            return [None if a is None else getattr(shard, method)(*a) for shard, a in both]
         waiting = [
-            self.pool.submit(call, *given) for call, given in zip(calls, arguments, strict=True)
+            None if a is None else self.pool.submit(getattr(shard, method), *a) for shard, a in both
         ]
-        return [each.result() for each in waiting]
+        return [None if each is None else each.result() for each in waiting]
+
+    def replace(self, shards: list[int]) -> None:
+        raise AssertionError("threads of this process cannot be lost")
 
     def close(self) -> None:
         if self.pool:

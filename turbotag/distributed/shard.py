@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from turbotag.lean import kernel
 from turbotag.optim.epochs import dot, scratch
 from turbotag.optim.sampling import Sampler, draw, update
 from turbotag.optim.sdca import block_update, is_gap
-from turbotag.structures.verbs import add, gold, oracle, reward, rows_of
+from turbotag.structures.verbs import add, chosen_ranges, gold, oracle, reward, rows_of
 
 ROUNDS = 16  # rounds in an epoch
 
@@ -38,9 +38,9 @@ class Blocks(NamedTuple):
 
 @dataclass
 class Report:
-    """What a round did: (instance, block gap, value) of the last step; gain: n times the gain of
-    the dual without its quadratic term; linear, square: W'd and |d|^2 of the change d of the
-    weights."""
+    """What a round did: (place among the shard's instances, block gap, value) of the last step;
+    gain: n times the gain of the dual without its quadratic term; linear, square: W'd and |d|^2 of
+    the change d of the weights."""
 
     last: tuple[int, float, float]
     gain: float
@@ -48,38 +48,80 @@ class Report:
     square: float
 
 
-class Shard:
-    """The worker of some instances. own: their numbers in `data`; n: the number of instances of all
-    shards; duals: the arrays that the shard writes to, which shards of one process may share."""
+class Point(NamedTuple):
+    """The dual variables of a shard: as Duals, of its own instances one after another; tree: of its
+    sampler."""
 
-    def __init__(
-        self,
-        data: Any,
-        own: np.ndarray,
-        n: int,
-        lam: float,
-        W: np.ndarray,
-        sampler: Sampler,
-        duals: Duals,
-        S: int,
-    ):
-        self.data, self.own, self.n, self.lam = data, own, n, lam
-        self.V, self.sampler, self.duals, self.S = W.copy(), sampler, duals, S
-        self.steps = -(-own.size // ROUNDS)  # in a round
-        sizes = np.sort(np.diff(data.parts)[own])[::-1]
+    mu: np.ndarray
+    h: np.ndarray
+    gaps: np.ndarray
+    tree: np.ndarray
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a shard is made of: the data of a problem and the numbers `own` of the shard's instances
+    in it; n: the number of instances of all S shards; shape: of the weights; scheme, factor: of
+    the sampler."""
+
+    data: Any
+    own: np.ndarray
+    n: int
+    lam: float
+    shape: tuple[int, int]
+    scheme: tuple[str, float]
+    factor: np.ndarray
+    S: int
+
+    def alone(self) -> Part:
+        """With the data of its own instances only, to be sent to another process."""
+        return replace(self, data=self.data.chosen(self.own), own=np.arange(self.own.size))
+
+    def shard(self, duals: Duals | None = None) -> Shard:
+        """duals: the arrays that the shard writes to, which shards of one process may share."""
+        parts = self.data.parts
+        n = parts.size - 1
+        return Shard(self, duals or Duals(np.empty(parts[-1]), np.zeros(n), np.ones(n)))
+
+
+class Shard:
+    """The worker of some instances, whose dual variables start at the gold answers."""
+
+    def __init__(self, part: Part, duals: Duals):
+        self.data, self.own, self.n, self.lam = part.data, part.own, part.n, part.lam
+        self.S, self.duals = part.S, duals
+        self.V, self.sampler = np.zeros(part.shape), Sampler(*part.scheme, part.factor)
+        self.steps = -(-self.own.size // ROUNDS)  # in a round
+        sizes = np.sort(np.diff(self.data.parts)[self.own])[::-1]
         room = int(sizes[: self.steps].sum())
         self.before = Blocks(np.empty(self.steps, np.int64), np.empty(room), np.empty(self.steps))
         # -1 but for blocks of the round: where a block stands in `before`, at the end its instance
-        self.mine = np.full(own.size, -1, np.int64)
-        counts = np.sort([_row_count(data, int(i)) for i in own])[::-1]
-        self.kept = changes.nothing_kept(W.shape, int(counts[: self.steps].sum()))
-        self.place = np.full(-(-W.shape[0] // S), -1, np.int64)
-        self.touched = 0
+        self.mine = np.full(self.own.size, -1, np.int64)
+        counts = np.sort([_row_count(self.data, int(i)) for i in self.own])[::-1]
+        self.kept = changes.nothing_kept(part.shape, int(counts[: self.steps].sum()))
+        self.place = np.full(-(-part.shape[0] // self.S), -1, np.int64)
+        self.touched = 0  # blocks of a round that is not settled yet
+        _start(self.data, self.own, *duals)
+        self.sampler.fill(duals.gaps[self.own])
 
-    def start(self) -> None:
-        """Put the dual variables at the gold answers."""
-        _start(self.data, self.own, *self.duals)
-        self.sampler.fill(self.duals.gaps[self.own])
+    def point(self) -> Point:
+        """The present dual variables, in arrays of their own."""
+        _, at = chosen_ranges(self.data.parts, self.own)
+        mu, h, gaps = self.duals
+        return Point(mu[at], h[self.own], gaps[self.own], self.sampler.tree.copy())
+
+    def restore(self, point: Point) -> None:
+        """Take over dual variables."""
+        _, at = chosen_ranges(self.data.parts, self.own)
+        mu, h, gaps = self.duals
+        mu[at], h[self.own], gaps[self.own] = point.mu, point.h, point.gaps
+        self.sampler.tree[:] = point.tree
+
+    def abandon(self) -> None:
+        """Give up a round that is not settled: blocks are as before it. The weights are not."""
+        _retreat(self.data, 0.0, self.touched, self.duals, self.before, self.mine)
+        changes.forget(self.kept)
+        self.touched = 0
 
     def begin_epoch(self, seed: int, fresh: bool) -> None:
         """Draw the random numbers of the epoch. fresh: whether every instance is visited once."""
@@ -91,7 +133,7 @@ class Shard:
         """Make the steps of one of ROUNDS rounds of the epoch, against the weights plus sigma times
         the shard's own change. Returns a report, and the change in pieces, one for each shard."""
         at = slice(number * self.steps, (number + 1) * self.steps)
-        i, gap, value, self.touched, gain = _round(
+        local, gap, value, self.touched, gain = _round(
             self.data,
             self.own,
             self.lam * self.n / sigma,
@@ -105,7 +147,7 @@ class Shard:
             self.mine,
         )
         pieces, linear, square = changes.cut(self.kept, self.V, sigma, self.S)
-        return Report((i, gap, value), gain, linear, square), pieces
+        return Report((local, gap, value), gain, linear, square), pieces
 
     def merge(self, pieces: list[Piece]) -> tuple[Piece, float]:
         return changes.merge(pieces, self.place)
@@ -117,6 +159,7 @@ class Shard:
         for piece in merged:
             changes.add_rows(self.kept, self.V, t, *piece)
         changes.forget(self.kept)
+        self.touched = 0
 
     def full_pass(self) -> tuple[np.ndarray, np.ndarray]:
         """(losses, rewards) of this shard at the present weights; block gaps are refreshed."""
@@ -159,12 +202,12 @@ def _start(data, own, mu, h, gaps):
 
 @kernel
 def _round(data, own, scale, first, draws, weights, duals, V, kept, before, mine):
-    """(instance, block gap and value of the last step, number of blocks, gain as in Report).
+    """(place, block gap and value of the last step, number of blocks, gain as in Report).
 
     The subproblem of a shard (Ma et al. 2015, equation 9) is the dual with own changes of the
     weights counted sigma times: SDCA on it is SDCA with lambda n / sigma in place of lambda n.
     """
-    memory, m, at, i, gap, value = scratch(data.parts), 0, 0, 0, 0.0, 0.0
+    memory, m, at, local, gap, value = scratch(data.parts), 0, 0, 0, 0.0, 0.0
     for t in range(draws.shape[0]):
         local = first[t] if first.size else draw(weights, draws[t, 0], draws[t, 1])
         i = own[local]
@@ -189,7 +232,7 @@ def _round(data, own, scale, first, draws, weights, duals, V, kept, before, mine
         gain += duals.h[i] - before.h[b] + reward(data, i, now, now) - reward(data, i, old, old)
         at += now.size
         mine[before.own[b]] = i
-    return i, gap, value, m, gain
+    return local, gap, value, m, gain
 
 
 @kernel

@@ -213,14 +213,20 @@ class Optimizer:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Take over a saved state; ValueError or KeyError if that is the state of another
         problem."""
-        for name, array in self.state().items():
+        for name, array in self.checked_state(state).items():
+            array[...] = state[name]
+
+    def checked_state(self, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The present state, once a saved one is known to be of the same problem."""
+        own = self.state()
+        for name, array in own.items():
             found = state[name]
             if found.shape != array.shape or found.dtype != array.dtype:
                 raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {array.shape}")
             finite = found.dtype.kind != "f" or name in self.unbounded or np.isfinite(found).all()
             if not finite:
                 raise ValueError(f"{name} is not finite")
-            array[...] = found
+        return own
 
 
 class DualOptimizer(Optimizer):

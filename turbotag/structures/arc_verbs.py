@@ -38,6 +38,14 @@ class Arcs(NamedTuple):
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self)
 
+    def chosen(self, own: np.ndarray) -> Arcs:
+        sentences, words = verbs.chosen_ranges(self.sentences, own)
+        cuts, arcs = verbs.chosen_ranges(self.cuts, words)
+        begun, local = verbs.chosen_ranges(np.concatenate([[0], self.ends]), arcs)
+        firsts, rows = verbs.chosen_ranges(self.firsts, own)
+        every = self.heads[arcs], begun[1:], self.local[local], firsts, self.rows[rows]
+        return Arcs(sentences, cuts, *every)
+
 
 class Trees(NamedTuple):
     """The arrays of an ArcProblem, for kernels (structures/verbs).
@@ -54,6 +62,17 @@ class Trees(NamedTuple):
     decoder: Decoder
     loss: Loss
     anchor: np.ndarray
+
+    def chosen(self, own: np.ndarray) -> Trees:
+        parts, at = verbs.chosen_ranges(self.parts, own)
+        gold_cuts, gold = verbs.chosen_ranges(self.gold_cuts, own)
+        return self._replace(
+            parts=parts,
+            arcs=self.arcs.chosen(own),
+            gold_cuts=gold_cuts,
+            gold_parts=self.gold_parts[gold],
+            anchor=self.anchor[at] if self.anchor.size else self.anchor,
+        )
 
 
 # ---- Kernels ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from turbotag.corpus.scan import longest_of
 from turbotag.lean import njit
 from turbotag.structures.elementary import find_each
 from turbotag.structures.sparse_rows import SparseRows, add_scores
+from turbotag.structures.verbs import chosen_ranges
 
 AT_ONCE = 1 << 20  # occurrences whose pairs are in memory at one time
 Occurrences = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -70,6 +71,20 @@ class Slots(NamedTuple):
     def lists(self) -> Lists:
         """The slots of each word."""
         return Lists(self.cuts, self.parts)
+
+    def chosen(self, words: np.ndarray) -> Slots:
+        """The slots of some words alone."""
+        listed, lists = chosen_ranges(self.candidates.cuts, words)
+        cuts, parts = chosen_ranges(self.cuts, words)
+        first, entries = chosen_ranges(self.first, lists)
+        moved = np.repeat(cuts[:-1] - self.cuts[:-1][words], np.diff(first[listed]))
+        return Slots(
+            Lists(listed, self.candidates.labels[lists]),
+            cuts,
+            self.parts[parts],
+            first,
+            (self.of[entries] + moved).astype(self.of.dtype),
+        )
 
 
 def slots(lists: Lists, parts: Parts) -> Slots:

@@ -63,6 +63,25 @@ class Candidates(NamedTuple):
     loss: Loss
     anchor: np.ndarray
 
+    def chosen(self, own: np.ndarray) -> Candidates:
+        parts, at = verbs.chosen_ranges(self.parts, own)
+        sentences, words = verbs.chosen_ranges(self.sentences, own)
+        slots = self.slots.chosen(words)
+        offsets, fired = verbs.chosen_ranges(self.offsets, own)
+        return self._replace(
+            parts=parts,
+            sentences=sentences,
+            cuts=slots.candidates.cuts,
+            labels=slots.candidates.labels,
+            choice=self.choice[words],
+            slots=slots,
+            offsets=offsets,
+            cells=self.cells[fired],
+            places=self.places[fired],
+            values=self.values[fired],
+            anchor=self.anchor[at] if self.anchor.size else self.anchor,
+        )
+
 
 class CandidateProblem(CompiledProblem):
     """n sentences with sparse features and candidate lists that have the gold labels.

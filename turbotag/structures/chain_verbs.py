@@ -67,6 +67,20 @@ class Chain(NamedTuple):
     anchor_shared: np.ndarray
     costs: np.ndarray
 
+    def chosen(self, own: np.ndarray) -> Chain:
+        sentences, words = verbs.chosen_ranges(self.sentences, own)
+        offsets, at = verbs.chosen_ranges(self.offsets, own)
+        return self._replace(
+            parts=verbs.chosen_ranges(self.parts, own)[0],
+            sentences=sentences,
+            labels=self.labels[words],
+            offsets=offsets,
+            rows=self.rows[at],
+            positions=self.positions[at],
+            values=self.values[at],
+            anchor_words=self.anchor_words[words] if self.anchor_words.size else self.anchor_words,
+        )
+
 
 # ---- Kernels ----------------------------------------------------------------------------------
 

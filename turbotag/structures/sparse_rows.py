@@ -58,6 +58,10 @@ class SparseChain(NamedTuple):
     chain: Chain
     cells: SparseRows
 
+    def chosen(self, own: np.ndarray) -> SparseChain:
+        chain = self.chain.chosen(own)
+        return SparseChain(chain.parts, chain, self.cells)
+
 
 class SparseRowProblem(ChainProblem):
     """A problem of order 0 whose weights (cells, 1) are those of sparse rows."""

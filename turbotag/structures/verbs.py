@@ -146,3 +146,12 @@ def loss_of(beta: float, gamma: float) -> Loss:
 def begins(sizes: np.ndarray) -> np.ndarray:
     """`parts`, from the number of parts (n,) of each instance."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def chosen_ranges(cuts: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ranges cuts[i]:cuts[i+1] for i in `own`, put one after another: their new cuts, and the
+    old number of each entry. Every class of data has a method `chosen(own)` made of this: the data
+    of some instances alone, for a worker that has no others."""
+    sizes = np.diff(cuts)[own]
+    new = begins(sizes).astype(cuts.dtype)
+    return new, np.repeat(cuts[:-1][own] - new[:-1], sizes) + np.arange(new[-1])

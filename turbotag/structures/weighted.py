@@ -32,6 +32,10 @@ class Weighted(NamedTuple):
     original: Any
     weights: np.ndarray
 
+    def chosen(self, own: np.ndarray) -> Weighted:
+        original = self.original.chosen(own)
+        return Weighted(original.parts, original, self.weights[own])
+
 
 class WeightedProblem(CompiledProblem):
     """A problem whose instances have weights; everything else is the problem's own.

@@ -21,7 +21,8 @@ class Fit:
     """How weights are fitted: the optimizer and its parameters, the loss, C, when to stop, and with
     a dev file which epoch is kept. shards: the number of shards that sentences are dealt to, by
     default one for each thread; 1 is plain sdca. threads: the number that compute; it does not
-    change the result."""
+    change the result. workers: processes of Ray that each have a shard, in place of threads;
+    address: of a Ray cluster, by default one of this machine is started."""
 
     algorithm: str = "sdca"
     params: dict[str, Any] = field(default_factory=dict)
@@ -36,11 +37,14 @@ class Fit:
     seed: int = 1
     threads: int = 1
     shards: int | None = None
+    workers: int | None = None
+    address: str | None = None
 
     def __post_init__(self) -> None:
         algorithm(self.algorithm).check(self.loss.beta, self.loss.gamma, self.params)
         at_least("threads", self.threads, 1)
         at_least("shards", self.shards, 1)
+        self._check_workers()
         if self.dealt:
             self._check_shards()
         within("C", self.C, LEAST_C, MOST_C)
@@ -58,12 +62,21 @@ class Fit:
     @property
     def dealt(self) -> int:
         """The number of shards; 0 if sentences are not dealt, or dealt to one shard."""
-        shards = self.shards or self.threads
-        return shards if shards > 1 else 0
+        shards = self.shards or self.workers or self.threads
+        return shards if shards > 1 or self.workers else 0
+
+    def _check_workers(self) -> None:
+        at_least("workers", self.workers, 1)
+        if self.workers is None and self.address is not None:
+            raise UsageError("--address needs --workers")
+        if self.workers and (self.threads > 1 or self.shards not in (None, self.workers)):
+            raise UsageError(
+                "--workers has a shard for each worker: leave out --threads and --shards"
+            )
 
     def _check_shards(self) -> None:
         """Refuse what shards do not serve: only one optimizer has a proof for them."""
-        asked = "--threads and --shards"
+        asked = "--workers" if self.workers else "--threads and --shards"
         if self.algorithm != "sdca" or self.params.get("dual") == "exact":
             raise UsageError(f"{asked} need --algorithm sdca with --dual compact")
         if self.params.get("l1") or self.loss.difference:

@@ -14,6 +14,9 @@ import numpy as np
 import turbotag
 from turbotag import blas
 from turbotag.corpus.reader import Block
+from turbotag.distributed.actors import Actors
+from turbotag.distributed.engine import Engine
+from turbotag.distributed.shard import Part
 from turbotag.distributed.sharded import ShardedSDCA
 from turbotag.errors import DataError, UsageError
 from turbotag.features import compact
@@ -92,7 +95,8 @@ def fit(
         given = problem, 1.0 / (how.C * problem.total), np.random.default_rng(how.seed)
         optimizer: Optimizer
         if how.dealt and problem.structure in ShardedSDCA.structures:
-            optimizer = ShardedSDCA(*given, how.dealt, how.threads, **how.params)
+            engine = _engine(how, stage)
+            optimizer = ShardedSDCA(*given, how.dealt, how.threads, engine, **how.params)
         else:
             optimizer = chosen(*given, **how.params)
         stops = how.limits
@@ -124,6 +128,13 @@ def fit(
         },
         certified,
     )
+
+
+def _engine(how: Fit, stage: Stage) -> Callable[[list[Part]], Engine] | None:
+    """What makes the shards, None for threads of this process."""
+    if how.workers is None:
+        return None
+    return lambda parts: Actors(parts, how.address, lambda said: stage.echo(f"warning: {said}"))
 
 
 def finish(
