@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "turbotag"
 ORDER = [
     "errors",
+    "compiling",
     "lean",
     "blas",
     "interrupts",

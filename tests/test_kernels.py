@@ -14,17 +14,10 @@ import numpy as np
 import pytest
 
 from tests.cli.processes import DEMO, one_sentence
-from turbotag import kernels
+from turbotag import compiling, kernels
 from turbotag.errors import DataError
 from turbotag.lean import njit
-from turbotag.structures import (
-    arc_verbs,
-    candidate_problem,
-    decoders,
-    second_order,
-    second_order_problem,
-    verbs,
-)
+from turbotag.structures import verbs
 from turbotag.training import warmup
 
 PACKAGE = Path(kernels.PACKAGE)
@@ -253,15 +246,6 @@ def test_kernels_of_old_sources_are_removed(tmp_path, monkeypatch):
     assert not kept()
 
 
-def test_no_two_kernels_of_verbs_have_one_name():
-    """numba takes machine code of one name, number and types for the same, wherever it is from."""
-    modules = verbs, arc_verbs, candidate_problem, decoders, second_order, second_order_problem
-    found = {v for module in modules for v in vars(module).values() if isinstance(v, verbs.verb)}
-    functions = {kernel.py_func for verb in found for kernel in verb.served.values()}
-    assert len(functions) > 60
-    assert len({(f.__module__, f.__qualname__) for f in functions}) == len(functions)
-
-
 def test_a_verb_names_what_it_does_not_serve():
     with pytest.raises(TypeError, match="oracle of int"):
         verbs.oracle(1, 2)
@@ -275,23 +259,120 @@ def test_two_processes_never_write_one_file_of_code():
     assert one != two
 
 
-def test_kernels_use_their_own_copies_of_kernels():
-    """Else the last digits of sums differ by which kernel a process has loaded first."""
+# ---- What is compiled ----------------------------------------------------------------------------
+
+
+@njit
+def root(x):
+    if x < 0.0:
+        raise ValueError("no root of a negative number")
+    return np.sqrt(x)
+
+
+@njit
+def roots(values):
+    total = 0.0
+    for i in range(values.size):
+        total += root(values[i])
+    return total
+
+
+@njit
+def both(values):
+    return roots(values) + roots(values[1:]) * roots(values[2:]) - root(values[0])
+
+
+def library(kernel):
+    (found,) = kernel.overloads.values()
+    return found.library
+
+
+def test_kernels_that_only_kernels_call_have_no_machine_code(monkeypatch):
+    monkeypatch.setattr(compiling, "PACKAGES", {"tests"})
+    assert both(np.array([4.0, 1.0, 9.0])) == 6.0 + 4.0 * 3.0 - 2.0
+    with pytest.raises(ValueError, match="no root of a negative number"):
+        both(np.array([4.0, 1.0, -9.0]))
+    engine = library(both)._codegen._engine
+    for kernel in (root, roots):
+        made = library(kernel)._final_module.functions
+        names = {f.name for f in made if not (f.is_declaration or f.name.startswith("NRT_"))}
+        assert names
+        assert not any(map(engine.is_symbol_defined, names))
+        assert not any("cpython" in name for name in names)
+    made = library(both)._final_module.functions
+    assert {"external", "internal"} >= {f.linkage.name for f in made if not f.is_declaration}
+    assert roots(np.array([4.0, 9.0])) == 5.0  # for Python it is compiled once more
+    with pytest.raises(ValueError, match="no root"):
+        root(-1.0)
 
     @njit
-    def inner(values):
-        total = 0.0
-        for i in range(values.size):
-            total += values[i] if values[i] > 0.5 else np.sqrt(values[i])
-        return total
+    def later(values):
+        return roots(values) + 1.0
 
-    @njit
-    def outer(values):
-        return inner(values) + inner(values[1:]) * inner(values[2:]) - inner(values[3:])
+    assert later(np.array([4.0, 9.0])) == 6.0
 
-    outer(np.arange(9.0))
-    library = outer.overloads[outer.signatures[0]].library
-    made = [f.linkage.name for f in library._final_module.functions if not f.is_declaration]
-    assert {"external", "internal"} >= set(made)
-    shared = library._get_module_for_linking().functions
-    assert "linkonce_odr" in {f.linkage.name for f in shared if not f.is_declaration}
+
+OTHERS = """
+import numba
+@numba.njit(cache=True)
+def inner(f, x):
+    return f(x) + 1.0
+@numba.njit(cache=True)
+def half(x):
+    return x / 2.0
+@numba.njit(cache=True)
+def outer(x):
+    return inner(half, x)
+@numba.njit(parallel=True)
+def many(x):
+    total = 0.0
+    for i in numba.prange(10):
+        total += outer(x + i)
+    return total
+"""
+
+
+def test_kernels_of_other_packages_are_compiled_as_ever(tmp_path):
+    """Whatever numba serves: functions as arguments, its threads, files that it reads itself."""
+    (tmp_path / "others.py").write_text(OTHERS)
+    ours = "import turbotag, numpy; turbotag.Tagger; from turbotag.structures import tree\n"
+    ours += "tree.log_partition(numpy.zeros((3, 3)), True, 1.0)\n"
+    code = "import others as o; print(o.outer(4.0), o.half(4.0), o.many(1.0)"
+    code += ", sum(o.half.stats.cache_hits.values()))"
+    for before, hits in ((ours, 0), (ours, 1), ("", 1)):
+        done = python(tmp_path, before + code, NUMBA_CACHE_DIR=tmp_path / "cache")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"3.0 2.0 37.5 {hits}\n"
+
+
+def test_processes_that_compile_others_or_in_another_order_compute_the_same(tmp_path):
+    """The last digits of sums must not differ by what a process has compiled or called before."""
+    code = """
+import sys, hashlib
+import numpy as np
+from turbotag.structures import projective, tree
+scores = np.random.default_rng(1).normal(size=(30, 30))
+for name in sys.argv[1:]:
+    structure, verb = name.split(".")
+    given, mu = [scores, True, 1.0], np.zeros((30, 30))
+    value = getattr(globals()[structure], verb)(*given, *([mu] if verb == "marginals" else []))
+    print(name, value.hex(), hashlib.sha256(mu.tobytes()).hexdigest())
+"""
+    said = []
+    names = ["tree.log_partition", "tree.marginals", "projective.marginals"]
+    for cache, order in (("a", names), ("a", names), ("b", names[::-1])):
+        run = [sys.executable, "-c", code, *order]
+        given = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        done = subprocess.run(run, capture_output=True, text=True, env=given)
+        assert done.returncode == 0, done.stderr
+        said.append(sorted(done.stdout.splitlines()))
+    assert said[0] == said[1] == said[2]
+
+
+def test_no_two_processes_number_functions_alike():
+    """numba takes machine code of one name, number and types for the same, wherever it is from."""
+    code = "import turbotag.structures.tree as t\n"
+    code += "from numba.core.bytecode import FunctionIdentity as F\nprint(next(F._unique_ids))"
+    run = [sys.executable, "-c", code]
+    one, two = (int(subprocess.run(run, capture_output=True).stdout) for _ in range(2))
+    assert abs(one - two) >= 1 << 20
