@@ -191,7 +191,8 @@ def test_any_engine_gives_the_bytes_of_threads(structure):
 
 
 class Lossy(Backwards):
-    """Loses shards in some calls, some of them after the call was carried out by others."""
+    """Loses shards in some calls, some of them after the call was carried out by others. In some
+    more, a shard gives up, but is not lost."""
 
     def __init__(self, parts, seed):
         super().__init__(parts)
@@ -200,8 +201,10 @@ class Lossy(Backwards):
     def call(self, method, arguments):
         if self.rng.random() < 0.03:
             k = int(self.rng.integers(self.S))
-            self.losses += 1
             super().call(method, [None if j == k else a for j, a in enumerate(arguments)])
+            if self.rng.random() < 0.3:
+                raise LostShards([])
+            self.losses += 1
             self.shards[k] = None
             raise LostShards([k])
         return super().call(method, arguments)

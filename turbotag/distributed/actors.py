@@ -80,7 +80,7 @@ class Worker:
 
         def fetched(x: Any) -> Any:
             if isinstance(x, ray.ObjectRef):
-                return writable(ray.get(x))
+                return writable(ray.get(x, timeout=SILENT))  # else it may wait for a dead worker
             return [fetched(each) for each in x] if isinstance(x, list) else x
 
         def kept(x: Any) -> Any:
@@ -143,7 +143,7 @@ class Actors:
             except ray.exceptions.RayTaskError as e:
                 if not isinstance(e.cause, ray.exceptions.RayError):
                     raise e.as_instanceof_cause() from None
-                lost = True  # it waited for a piece of a worker that is gone
+                lost = True  # it waited for a piece of a worker that is gone, or too long
             except ray.exceptions.RayError:
                 lost = True
         if lost:

@@ -11,7 +11,8 @@ Arguments = Sequence[tuple[Any, ...] | None]
 
 
 class LostShards(Exception):
-    """Raised by a call if the workers of some shards are gone: their numbers."""
+    """Raised by a call that was not carried out: the numbers of the shards whose workers are gone,
+    none if a worker only waited too long for what another one had."""
 
     def __init__(self, shards: list[int]):
         super().__init__(f"the workers of shards {shards} are gone")

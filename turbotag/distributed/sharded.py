@@ -133,22 +133,24 @@ class ShardedSDCA(DualOptimizer):
         return gained
 
     def _recover(self, shards: list[int]) -> None:
-        """Make lost shards again, from their last saved points or from the gold answers."""
-        while shards:
+        """Give the round up, and make lost shards, if there are any, again: from their last saved
+        points or from the gold answers."""
+        again: list[int] | None = shards
+        while again is not None:
+            shards = again
             try:
                 self.engine.replace(shards)
                 self.engine.call("abandon", self._all())
-                if self.saved:
+                if self.saved and shards:
                     points = [(p,) if k in shards else None for k, p in enumerate(self.saved)]
                     self.engine.call("restore", points)
                 self._sum_up()
-                again: list[int] = []
+                again = None
             except LostShards as lost:
                 again = sorted({*shards, *lost.shards})
-            where = "the last saved state" if self.saved else "the gold answers"
-            for k in shards if not again else ():
-                self.lost.append(f"worker {k} was lost: its sentences went back to {where}")
-            shards = again
+        where = "the last saved state" if self.saved else "the gold answers"
+        for k in shards:
+            self.lost.append(f"worker {k} was lost: its sentences went back to {where}")
         self._full_pass()
 
     def _sum_up(self) -> None:

@@ -139,8 +139,21 @@ def _fill_weights(keys, weights, lines, tags, more):
 @njit(cache=True, nogil=True)
 def _among_more(mark, marks, extra):
     """The weight, as a byte, of a mark whose line is full."""
-    at = np.searchsorted(marks, mark)
-    return np.uint8(extra[at]) if at < marks.size and marks[at] == mark else np.uint8(0)
+    at = _place(mark, marks)
+    return np.uint8(extra[at]) if at >= 0 else np.uint8(0)
+
+
+@njit(cache=True, nogil=True)
+def _place(mark, marks):
+    """Where a mark is among marks in order, or -1; NumPy's function takes longer to compile."""
+    low, high = 0, marks.size
+    while low < high:
+        middle = (low + high) // 2
+        if marks[middle] < mark:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < marks.size and marks[low] == mark else -1
 
 
 @njit(cache=True, nogil=True)
@@ -206,13 +219,6 @@ def _fill_rows(marks, lines):
         j += 1
 
 
-@njit(cache=True, nogil=True)
-def _among_all(mark, marks):
-    """The row of a mark whose line is full, or -1."""
-    r = np.searchsorted(marks, mark)
-    return r if r < marks.size and marks[r] == mark else -1
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _row(mark, b, memory, lines, marks):
     """The row of a mark in line b of the lines at an address, or -1. Half of all keys are unknown,
@@ -222,7 +228,7 @@ def _row(mark, b, memory, lines, marks):
     found = np.int64((mask != 0) & (mark != 0))
     r = np.int64(first & ~FULL)
     if (found == 0) & ((first & FULL) != 0):
-        r = _among_all(mark, marks)
+        r = _place(mark, marks)
     else:
         r = found * (r + first_bit(mask | np.uint32(1 << MARKS)) + 1) - 1
     return r

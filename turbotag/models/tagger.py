@@ -88,7 +88,7 @@ class Tagger(Stored):
         self.origins, self.vocabulary = origins, vocabulary or {}
         self.labels: list[str] = header["labels"]
         self.order: int = header["order"]
-        ordered = isinstance(weights, CompactWeights)
+        ordered = bool(header.get("compact"))
         self.table: KeyTable | RowTable = RowTable(keys) if ordered else KeyTable.of(keys)
         self.extractor = self.new_extractor()
         self.set_weights(weights)
@@ -224,7 +224,7 @@ class Tagger(Stored):
 
     def lookup(self, keys: np.ndarray) -> np.ndarray:
         """Rows of feature keys, -1 for unknown ones."""
-        return self.table.lookup(compact.fold(keys) if self.header.get("compact") else keys)
+        return self.table.lookup(keys)
 
     def score_rows(self, rows: Rows) -> np.ndarray:
         """Unary scores from rows."""

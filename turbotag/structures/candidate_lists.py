@@ -9,7 +9,7 @@ import numpy as np
 from turbotag.corpus.scan import longest_of
 from turbotag.lean import njit
 from turbotag.structures.elementary import find_each
-from turbotag.structures.sparse_rows import SparseRows, add_scores
+from turbotag.structures.sparse_rows import MixedRows, SparseRows, add_mixed
 from turbotag.structures.verbs import chosen_ranges
 
 AT_ONCE = 1 << 20  # occurrences whose pairs are in memory at one time
@@ -94,8 +94,7 @@ def slots(lists: Lists, parts: Parts) -> Slots:
 def likely(
     sentences: np.ndarray,
     occurrences: Occurrences,
-    cells: SparseRows,
-    weights: np.ndarray,
+    scored: MixedRows,
     K: int,
     most: int,
     margin: float,
@@ -106,20 +105,19 @@ def likely(
     for none."""
     if gold is None:
         gold = np.full(sentences[-1], -1, np.int32)
-    counts, labels = _likely(sentences, *occurrences, *cells, weights, K, most, margin, gold)
+    counts, labels = _likely(sentences, *occurrences, scored, K, most, margin, gold)
     return Lists(np.append(0, np.cumsum(counts)), labels)
 
 
 def distances(
     sentences: np.ndarray,
     occurrences: Occurrences,
-    cells: SparseRows,
-    weights: np.ndarray,
+    scored: MixedRows,
     K: int,
     gold: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How far the gold label of each word is below the best, by its score and by its rank."""
-    return _distances(sentences, *occurrences, *cells, weights, K, gold)
+    return _distances(sentences, *occurrences, scored, K, gold)
 
 
 def met(
@@ -227,27 +225,26 @@ def _insert(found, begin, end, p):
 
 
 @njit(cache=True, nogil=True)
-def _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u):
+def _score(i, sentences, offsets, rows, positions, values, scored, u):
     """The scores of all labels of the words of sentence i into the first rows of u; returns how
     many words there are."""
     a, b, T = offsets[i], offsets[i + 1], sentences[i + 1] - sentences[i]
     u[:T] = 0.0
-    add_scores(first, labels, rows[a:b], positions[a:b], values[a:b], weights, 1.0, u[:T])
+    add_mixed(rows[a:b], positions[a:b], values[a:b], scored, u[:T])
     return T
 
 
 @njit(cache=True, nogil=True)
-def _likely(
-    sentences, offsets, rows, positions, values, first, labels, weights, K, most, margin, gold
-):
+def _likely(sentences, offsets, rows, positions, values, scored, K, most, margin, gold):
     counts = np.zeros(gold.size, np.int64)
     out, n = np.empty(4 * gold.size + most, np.int32), 0
     u, best = np.zeros((longest_of(sentences), K)), np.empty(min(most, K))
     for i in range(sentences.size - 1):
-        T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
+        T = _score(i, sentences, offsets, rows, positions, values, scored, u)
         for t in range(T):
             row, word = u[t], sentences[i] + t
-            floor = max(row.max() - margin, _least_of_best(row, best))
+            least = _least_of_best(row, best)
+            floor = max(best[0] - margin, least)
             if n + K > out.size:
                 out = _grown(out, 2 * out.size + K)
             begin, room = n, most
@@ -261,11 +258,11 @@ def _likely(
 
 
 @njit(cache=True, nogil=True)
-def _distances(sentences, offsets, rows, positions, values, first, labels, weights, K, gold):
+def _distances(sentences, offsets, rows, positions, values, scored, K, gold):
     below, ranks = np.empty(gold.size), np.empty(gold.size, np.int64)
     u = np.zeros((longest_of(sentences), K))
     for i in range(sentences.size - 1):
-        T = _score(i, sentences, offsets, rows, positions, values, first, labels, weights, u)
+        T = _score(i, sentences, offsets, rows, positions, values, scored, u)
         for t in range(T):
             row, word = u[t], sentences[i] + t
             below[word] = row.max() - row[gold[word]]

@@ -17,6 +17,7 @@ from turbotag.structures import verbs
 from turbotag.structures.chain_problem import ChainProblem
 from turbotag.structures.chain_verbs import Chain, Order0, finish, with_labels_of_chain
 from turbotag.structures.elementary import FAST
+from turbotag.structures.verbs import chosen_ranges
 
 
 class SparseRows(NamedTuple):
@@ -197,6 +198,44 @@ def add_scores(first, labels, rows, positions, values, weights, scale, u):
         value, to = scale * values[o], u[positions[o]]
         for c in range(first[rows[o]], first[rows[o] + 1]):
             to[labels[c]] += value * weights[c]
+
+
+class MixedRows(NamedTuple):
+    """Sparse rows and their weights, for scores. The features of most words have many cells, though
+    few features do: these rows are kept whole too, row r as whole[place[r]], (.., K); place[r] is
+    -1 for the others."""
+
+    first: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    place: np.ndarray
+    whole: np.ndarray
+
+
+def mixed(cells: SparseRows, weights: np.ndarray, K: int, many: int) -> MixedRows:
+    """weights: one for each cell; many: cells of a row that is kept whole."""
+    first, labels = cells
+    counts = np.diff(first)
+    rows = np.flatnonzero(counts >= many)
+    place, whole = np.full(counts.size, -1, np.int32), np.zeros((rows.size, K), weights.dtype)
+    place[rows] = np.arange(rows.size)
+    _, own = chosen_ranges(first, rows)
+    whole[np.repeat(np.arange(rows.size), counts[rows]), labels[own]] = weights[own]
+    return MixedRows(first, labels, weights, place, whole)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def add_mixed(rows, positions, values, scored, u):
+    """u[position, label] += value * weight, for the MixedRows of all occurrences; u: (T, K)."""
+    for o in range(rows.size):
+        row, value, to = rows[o], values[o], u[positions[o]]
+        at = scored.place[row]
+        if at >= 0:
+            for k in range(to.size):
+                to[k] += value * scored.whole[at, k]
+        else:
+            for c in range(scored.first[row], scored.first[row + 1]):
+                to[scored.labels[c]] += value * scored.weights[c]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -12,7 +12,7 @@ from turbotag.features.extract import Extractor
 from turbotag.models.cells import Cells
 from turbotag.models.gold import Corpus
 from turbotag.models.label_parts import label_pairs
-from turbotag.models.lists import ListTagger, parts_of
+from turbotag.models.lists import ListTagger, lister, parts_of
 from turbotag.models.tasks import coder_of
 from turbotag.optim.dca import DCA
 from turbotag.optim.trace import Echo
@@ -186,10 +186,10 @@ class Data:
 
     def distances(self, model: Cells, K: int) -> tuple[np.ndarray, np.ndarray]:
         """How far below the best label a model has the gold labels."""
-        where = self.sentences, self.occurrences, model.rows, model.weights
-        return distances(*where, K, self.gold)
+        scored = lister(model, K)
+        return distances(self.sentences, self.occurrences, scored, K, self.gold)
 
     def listed(self, model: Cells, K: int, most: int, margin: float) -> Lists:
         """The candidates that a model lists, and gold."""
-        where = self.sentences, self.occurrences, model.rows, model.weights
-        return likely(*where, K, most, margin, self.gold)
+        scored = lister(model, K)
+        return likely(self.sentences, self.occurrences, scored, K, most, margin, self.gold)
