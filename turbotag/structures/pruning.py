@@ -9,7 +9,7 @@ from turbotag.structures.decoders import argmax_of_each, decoder_of, marginals_o
 
 # How many heads are kept for a word, and how improbable they may be relative to the best: for arcs,
 # and for second-order parts, whose number grows with the square of it.
-WIDE, NARROW = (10, 1e-4), (8, 3e-4)
+WIDE, NARROW = (10, 1e-2), (8, 3e-4)
 
 
 @njit(cache=True, nogil=True)
