@@ -139,5 +139,4 @@ class Pruner:
 
 def kept_heads(second_order: bool, asked: int | None) -> tuple[int, float]:
     """How many heads a word keeps, and how improbable they may be relative to the best."""
-    usual, ratio = pruning.NARROW if second_order else pruning.WIDE
-    return asked or usual, ratio
+    return asked or (pruning.NARROW if second_order else pruning.WIDE), pruning.RATIO

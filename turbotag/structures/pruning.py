@@ -7,9 +7,10 @@ import numpy as np
 from turbotag.lean import njit
 from turbotag.structures.decoders import argmax_of_each, decoder_of, marginals_of_each
 
-# How many heads are kept for a word, and how improbable they may be relative to the best: for arcs,
-# and for second-order parts, whose number grows with the square of it.
-WIDE, NARROW = (10, 1e-2), (8, 3e-4)
+# How many heads are kept for a word: for arcs, and for second-order parts, whose number grows with
+# the square of it; and how improbable they may be relative to the best.
+WIDE, NARROW = 10, 8
+RATIO = 1e-2
 
 
 @njit(cache=True, nogil=True)
