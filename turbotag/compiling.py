@@ -215,7 +215,10 @@ def _two_kinds(state: _State, dispatcher: Any, cache: Any) -> None:
 
     def asked(self: Any, args: Any, kws: Any) -> Any:
         state.asked = state.ours
-        return template(self, args, kws)
+        try:
+            return template(self, args, kws)
+        finally:
+            state.asked = False
 
     def compiled(self: Any, sig: Any) -> Any:
         inner, state.asked = state.asked, False
