@@ -229,3 +229,17 @@ def longest_of(sentences):
     for i in range(sentences.size - 1):
         n = max(n, sentences[i + 1] - sentences[i])
     return n
+
+
+@njit(cache=True, nogil=True)
+def find(values, low, high, x):
+    """The place of x in the rising values[low:high], -1 if it is not there. np.searchsorted takes
+    longer to compile."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and values[low] == x else -1

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from turbotag.corpus.scan import find
 from turbotag.features import compact
 from turbotag.features.simd import LINE, first_bit, matches, prefetch
 from turbotag.lean import njit
@@ -139,21 +140,8 @@ def _fill_weights(keys, weights, lines, tags, more):
 @njit(cache=True, nogil=True)
 def _among_more(mark, marks, extra):
     """The weight, as a byte, of a mark whose line is full."""
-    at = _place(mark, marks)
+    at = find(marks, 0, marks.size, mark)
     return np.uint8(extra[at]) if at >= 0 else np.uint8(0)
-
-
-@njit(cache=True, nogil=True)
-def _place(mark, marks):
-    """Where a mark is among marks in order, or -1; NumPy's function takes longer to compile."""
-    low, high = 0, marks.size
-    while low < high:
-        middle = (low + high) // 2
-        if marks[middle] < mark:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < marks.size and marks[low] == mark else -1
 
 
 @njit(cache=True, nogil=True)
@@ -228,7 +216,7 @@ def _row(mark, b, memory, lines, marks):
     found = np.int64((mask != 0) & (mark != 0))
     r = np.int64(first & ~FULL)
     if (found == 0) & ((first & FULL) != 0):
-        r = _place(mark, marks)
+        r = find(marks, 0, marks.size, mark)
     else:
         r = found * (r + first_bit(mask | np.uint32(1 << MARKS)) + 1) - 1
     return r

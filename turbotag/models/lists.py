@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from turbotag.corpus.reader import Block
+from turbotag.corpus.scan import find
 from turbotag.features import compact
 from turbotag.features.extract import Extractor
 from turbotag.features.resources import Resource
@@ -28,7 +29,6 @@ from turbotag.structures.candidate_lists import (
     Lists,
     Parts,
     Slots,
-    find,
     likely,
     slots,
     to_candidates,

@@ -282,16 +282,3 @@ def _pairs_met(rows, token, cuts, labels, K):
             out[n] = np.int64(rows[o]) * K + labels[c]
             n += 1
     return out
-
-
-@njit(cache=True, nogil=True)
-def find(labels, low, high, label):
-    """The place of a label in the rising labels[low:high]; -1 if it is not there."""
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if labels[middle] < label:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and labels[low] == label else -1

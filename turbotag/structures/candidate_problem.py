@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from turbotag.corpus.scan import find
 from turbotag.lean import njit
 from turbotag.structures import candidates, mixture, sparse, verbs
 from turbotag.structures.candidate_lists import (
     Occurrences,
     Slots,
-    find,
     to_candidates,
     to_slots,
 )
