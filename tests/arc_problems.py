@@ -62,7 +62,7 @@ def assemble(sentences: list[tuple[list[list[int]], list[np.ndarray]]]) -> Arcs:
         np.cumsum(cuts),
         np.array(candidates, np.int32),
         np.cumsum(ends)[1:],
-        np.concatenate(local).astype(np.int32),
+        np.concatenate(local).astype(np.uint16),
         np.cumsum(firsts),
         np.concatenate(rows).astype(np.int32),
     )

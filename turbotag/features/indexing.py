@@ -12,6 +12,7 @@ from turbotag.lean import njit
 
 CHUNK = 1 << 26  # bytes: malloc keeps chunks smaller than half of this for itself
 DOUBT = 2.0  # a class whose score is this near to the best one is a second guess
+MOST_LOCAL = 1 << 16  # different features of a sentence that numbers of 16 bits can tell apart
 SAMPLE = 100  # sentences from which the number of all features is guessed
 
 # gives (keys, where each part ends) of a sentence
@@ -48,6 +49,11 @@ class Pieces:
         if self.small:
             self.chunks.append(np.concatenate(self.small))
         self.small, self.waiting = [], 0
+
+    def change(self, dtype: type) -> None:
+        """Let all that was added, and the result, be of another type."""
+        self.chunks = [chunk.astype(dtype) for chunk in self.chunks]
+        self.small = [piece.astype(dtype) for piece in self.small]
 
     def joined(self) -> np.ndarray:
         self._gather()
@@ -87,16 +93,21 @@ def part_rows(
     n: int, parts: Keys, table: Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(ends, local, firsts, rows) of the features that have a row, numbered within their sentences,
-    as in structures/arc_verbs.Arcs."""
+    as in structures/arc_verbs.Arcs. The numbers, of which there are most, have 16 bits unless a
+    sentence has too many different features."""
     seen, number = np.full(table.size, -1, np.int32), np.empty(table.size, np.int32)
     rows, local, ends = Pieces(), Pieces(), Pieces()
+    width: type = np.uint16
     firsts = [0]
     for i in range(n):
         keys, end = parts(i)
         mine, here = _localise(table.lookup(keys), end, i, seen, number)
+        if mine.size > MOST_LOCAL and width is np.uint16:
+            width = np.int32
+            local.change(width)
         ends.add(end + local.size)
         rows.add(mine)
-        local.add(here)
+        local.add(here.astype(width))
         firsts.append(rows.size)
     return ends.joined(), local.joined(), np.array(firsts), rows.joined()
 
