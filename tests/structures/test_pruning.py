@@ -6,16 +6,9 @@ import pytest
 from tests.tree_oracles import EnumeratedTrees
 from turbotag.models.parser import DECODERS
 from turbotag.structures import projective, tree
-from turbotag.structures.pruning import (
-    RATIO,
-    WIDE,
-    chosen,
-    every,
-    full,
-    prune,
-    squares,
-    with_gold,
-)
+from turbotag.structures.pruning import WIDE, chosen, every, full, prune, squares, with_gold
+
+LIMIT, RATIO = WIDE
 
 EVERY = pytest.mark.parametrize("decoder", DECODERS)
 ROOTS = pytest.mark.parametrize("single_root", [True, False], ids=["single", "multi"])
@@ -101,7 +94,7 @@ def test_there_always_is_a_tree_and_it_is_the_best(single_root, decoder, scale):
     rng = np.random.default_rng(int(scale))
     argmax = tree.argmax if decoder == "nonprojective" else projective.argmax
     for n in (1, 2, 3, 7, 12, 25):
-        for limit, ratio in ((WIDE, RATIO), (1, 1.0), (3, 0.5)):
+        for limit, ratio in (WIDE, (1, 1.0), (3, 0.5)):
             theta = rng.uniform(-scale, scale, n * n)
             cuts, heads = pruned(theta, decoder, single_root, limit, ratio)
             best, left = np.empty(n, np.int32), np.empty(n, np.int32)
@@ -120,7 +113,7 @@ def test_one_word():
     for decoder in DECODERS:
         for single_root in (False, True):
             for theta in (-700.0, 0.0, 700.0):
-                cuts, heads = pruned(np.array([theta]), decoder, single_root, WIDE, RATIO)
+                cuts, heads = pruned(np.array([theta]), decoder, single_root, LIMIT, RATIO)
                 assert (cuts.tolist(), heads.tolist()) == ([0, 1], [0])
 
 

@@ -137,6 +137,7 @@ class Pruner:
         return pruning.prune(scores, own, self.decoder, self.single_root, self.kept)
 
 
-def kept_heads(second_order: bool, asked: int | None) -> tuple[int, float]:
+def kept_heads(second_order: bool, asked: int | None, training: bool = False) -> tuple[int, float]:
     """How many heads a word keeps, and how improbable they may be relative to the best."""
-    return asked or (pruning.NARROW if second_order else pruning.WIDE), pruning.RATIO
+    usual, ratio = pruning.NARROW if second_order else pruning.WIDE
+    return asked or usual, ratio if training else pruning.CHOOSE

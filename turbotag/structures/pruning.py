@@ -7,10 +7,11 @@ import numpy as np
 from turbotag.lean import njit
 from turbotag.structures.decoders import argmax_of_each, decoder_of, marginals_of_each
 
-# How many heads are kept for a word: for arcs, and for second-order parts, whose number grows with
-# the square of it; and how improbable they may be relative to the best.
-WIDE, NARROW = 10, 8
-RATIO = 1e-2
+# How many heads are kept for a word, and how improbable they may be relative to the best: for arcs,
+# and for second-order parts, whose number grows with the square of it. Arcs learn from more wrong
+# heads than they need to choose from.
+WIDE, NARROW = (10, 1e-3), (8, 1e-2)
+CHOOSE = 1e-2  # in prediction
 
 
 @njit(cache=True, nogil=True)

@@ -91,7 +91,7 @@ class Setup:
     def __post_init__(self) -> None:
         options = self.options
         self.arrays = resource_arrays(self.resources)
-        kept = kept_heads(bool(options.parts), options.heads)
+        kept = kept_heads(bool(options.parts), options.heads, training=True)
         self.pruner = Pruner(options.decoder, options.single_root, kept)
 
     @property
@@ -380,9 +380,11 @@ class ArcScores(Stage):
             scorer = tree_scorer(setup, task, setup.dev, setup.gold_dev)
             setup.echo(scorer.arcs.report("dev"))
             dev = Dev(scorer.main, "UAS", setup.options.fit.keep)
-        stage = setup.progress.stage(self.name, more=True)
-        self.fitted = fit(task.problem, setup.options.fit, stage, self.trace, dev)
-        return self.pack(setup, task.table.keys(), self.fitted.result.weights, task.kept)
+        stage, problem, kept = setup.progress.stage(self.name, more=True), task.problem, task.kept
+        keys = task.table.keys()
+        del task  # the table has several times the memory of the keys
+        self.fitted = fit(problem, setup.options.fit, stage, self.trace, dev)
+        return self.pack(setup, keys, self.fitted.result.weights, kept)
 
 
 def tree_scorer(setup: Setup, task: ArcTask, bank: Treebank, gold: Block) -> TreeScorer:
