@@ -216,14 +216,14 @@ WHOLE["en-accurate"] = replace(
 )
 # Words a second on one core, file to file (`make pipeline`).
 RATES = {
-    "tokenize": 305_000,
-    "upos": 205_000,
-    "xpos": 193_000,
-    "feats": 85_500,
-    "lemma": 517_000,
-    "parse": 34_800,
-    "parse, second order": 19_000,
-    "ner": 215_000,
+    "tokenize": 238_000,
+    "upos": 182_000,
+    "xpos": 255_000,
+    "feats": 127_000,
+    "lemma": 428_000,
+    "parse": 42_600,
+    "parse, second order": 23_200,
+    "ner": 202_000,
 }
 # What was found by reading errors on dev (docs/models/errors.md); the examples are invented.
 WEAK = {
