@@ -206,7 +206,7 @@ def _two_kinds(state: _State, dispatcher: Any, cache: Any) -> None:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.sigutils import normalize_signature
 
-    template, compile, add, key = (
+    template, overload, add, key = (
         dispatcher.get_call_template,
         dispatcher.compile,
         dispatcher.add_overload,
@@ -234,7 +234,7 @@ def _two_kinds(state: _State, dispatcher: Any, cache: Any) -> None:
                 self.__dict__.setdefault("_others", []).append(self.overloads.pop(args))
             ours = state.ours or self.py_func.__module__.partition(".")[0] in PACKAGES
             with _without_collection(), _set(state, ours, inner):
-                return compile(self, sig)
+                return overload(self, sig)
 
     def added(self: Any, found: Any) -> None:
         if isinstance(found.entry_point, Inner):
