@@ -148,6 +148,8 @@ class ShardedSDCA(DualOptimizer):
                 again = None
             except LostShards as lost:
                 again = sorted({*shards, *lost.shards})
+        if not shards:
+            self.lost.append("a round was given up: a worker waited too long for another one")
         where = "the last saved state" if self.saved else "the gold answers"
         for k in shards:
             self.lost.append(f"worker {k} was lost: its sentences went back to {where}")

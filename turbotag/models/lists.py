@@ -337,9 +337,8 @@ class ListTagger(Tagger):
 @njit(cache=True, nogil=True)
 def _add_cells(offsets, rows, values, scored, cuts, parts, v):
     """v[slot] += value * weight, for the features of each word."""
-    slot = np.zeros(
-        scored.whole.shape[1], np.int64
-    )  # of a part of the word, from 1; 0: it has none
+    # the slot of each part of the word, from 1; 0 if the word does not have the part
+    slot = np.zeros(scored.whole.shape[1], np.int64)
     for t in range(offsets.size - 1):
         begin, end = cuts[t], cuts[t + 1]
         if begin == end:
